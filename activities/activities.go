@@ -1,0 +1,112 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/internal/drush"
+	"github.com/drupdate/drupdate/internal/podexec"
+)
+
+// Clock tells the time and waits. Tests inject one that does not wait.
+type Clock interface {
+	Now() time.Time
+	// After returns a channel that receives once d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+// Executor runs one question in a pod. Its implementation is *podexec.Executor.
+type Executor interface {
+	Run(ctx context.Context, r podexec.Request) (drush.Result, error)
+}
+
+// Prober asks a site for a page. An error says why the page is no proof of health.
+type Prober interface {
+	Probe(ctx context.Context, uri string) error
+}
+
+// Deps are what the activities work with.
+type Deps struct {
+	// Client reads live: a cache would answer with what was true before our own write.
+	Client client.Client
+	Exec   Executor
+	// Clock is nil for the real one.
+	Clock Clock
+	// Prober is nil where VerifySite must not send HTTP requests.
+	Prober Prober
+}
+
+// Activities are the steps of the workflows. Its methods may be called from many goroutines.
+type Activities struct {
+	client client.Client
+	exec   Executor
+	clock  Clock
+	prober Prober
+}
+
+// New makes the activities.
+func New(deps Deps) *Activities {
+	if deps.Clock == nil {
+		deps.Clock = realClock{}
+	}
+	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober}
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time                         { return time.Now() }
+func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// errStopping hands a polling activity to another worker when this one is shutting down.
+var errStopping = errors.New("this worker is stopping: another one goes on")
+
+// pause waits for d. It returns early with an error when the activity is cancelled or the worker stops.
+func (a *Activities) pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-activity.GetWorkerStopChannel(ctx):
+		return errStopping
+	case <-a.clock.After(d):
+		return nil
+	}
+}
+
+// backoff returns the pause before look number n (from 0): from first, growing by half, up to most.
+func backoff(n int, first, most time.Duration) time.Duration {
+	d := first
+	for range n {
+		if d += d / 2; d >= most {
+			return most
+		}
+	}
+	return d
+}
+
+// heartbeatEvery is how often a blocking activity heartbeats; the SDK throttles to a share of the heartbeat timeout.
+const heartbeatEvery = 5 * time.Second
+
+// beat heartbeats with text until the returned function is called, for activities that block in one long call.
+func beat(ctx context.Context, text string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	activity.RecordHeartbeat(ctx, text)
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(heartbeatEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				activity.RecordHeartbeat(ctx, text)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}

@@ -1,0 +1,126 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/drush"
+	"github.com/drupdate/drupdate/internal/podexec"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// How long one question may take. Drush answers in seconds; a cache rebuild of a large site in a minute or two.
+const (
+	statusTimeout  = time.Minute
+	queryTimeout   = time.Minute
+	pendingTimeout = 2 * time.Minute
+	cacheTimeout   = 5 * time.Minute
+)
+
+// Exit codes of a shell that could not run a program.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// errIncomplete is an answer without its end. Questions may be repeated, so it is transient.
+var errIncomplete = errors.New("the answer did not arrive whole")
+
+// partner is the container that is asked, and how Drush is called there.
+type partner struct {
+	exec    Executor
+	drush   drush.Command
+	request podexec.Request
+}
+
+// partner chooses the container for a question, anew at each attempt: a running pod of the newest ReplicaSet, which
+// must be of the question's release.
+func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, error) {
+	site, err := a.site(ctx, q.Site)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.deployment(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, errNoDeployment
+	}
+	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
+	if err != nil {
+		return nil, fmt.Errorf("find pods: %w", err)
+	}
+	if q.Release != "" && !carries(site, &set.Spec.Template, q.Release) {
+		return nil, fmt.Errorf("find pods: the Deployment does not run %s", q.Release)
+	}
+	name := site.Spec.Runtime.Container
+	pod, err := podexec.Choose(pods, podexec.Choice{Container: name, ReplicaSet: set.UID, AllowNotReady: q.AllowNotReady})
+	switch {
+	case errors.Is(err, podexec.ErrNoContainer):
+		return nil, permanent(update.FailureContainerMissing, "find pods: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("find pods: %w", err)
+	}
+	return &partner{
+		exec: a.exec, drush: drushOf(site),
+		request: podexec.Request{Namespace: pod.Namespace, Pod: pod.Name, Container: name},
+	}, nil
+}
+
+func drushOf(site *v1alpha1.DrupalSite) drush.Command {
+	return drush.Command{Prefix: site.Spec.Runtime.Drush, URI: site.Spec.Runtime.URI, Root: site.Spec.Runtime.Root}
+}
+
+// ask asks one question and heartbeats meanwhile. The answer is complete: one that is not is a transient error.
+func (p *partner) ask(ctx context.Context, what string, argv []string, timeout time.Duration) (drush.Result, error) {
+	defer beat(ctx, what)()
+	r := p.request
+	r.Argv, r.Timeout = argv, timeout
+	result, err := p.exec.Run(ctx, r)
+	switch {
+	case errors.Is(err, podexec.ErrNoShell):
+		return result, permanent(update.FailureDrushMissing, "%s: the container %q has no shell", what, r.Container)
+	case err != nil:
+		return result, fmt.Errorf("%s: %w", what, err)
+	case !result.Complete:
+		return result, fmt.Errorf("%s: %w: %s", what, errIncomplete, result.Note)
+	}
+	return result, nil
+}
+
+// noDrush tells whether the shell could not run Drush at all.
+func noDrush(r drush.Result) bool {
+	return r.Complete && (r.ExitCode == exitNotFound || r.ExitCode == exitNotExecutable)
+}
+
+// drushMissing answers for a container without Drush.
+func drushMissing(r drush.Result) update.Answer {
+	return update.Answer{
+		Outcome: update.Failed, Reason: update.FailureDrushMissing,
+		Message: clean("Drush cannot be run: " + r.Reason()), Output: lastOutput(r),
+	}
+}
+
+// lastOutput is the last line of output: of stderr, where Drush reports, else of stdout.
+func lastOutput(r drush.Result) string {
+	if line := drush.LastLine(r.Stderr); line != "" {
+		return clean(line)
+	}
+	return clean(drush.LastLine(r.Stdout))
+}
+
+// outcomeOf is the contract's word for an outcome of package drush.
+func outcomeOf(o drush.Outcome) update.Outcome {
+	switch o {
+	case drush.Succeeded:
+		return update.Succeeded
+	case drush.Failed:
+		return update.Failed
+	case drush.Unknown:
+	}
+	return update.Unknown
+}

@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// event records an Event once: its name is derived from the run and from what it says, so that a second attempt finds
+// the first. Whether an Event can be recorded never decides about a site, so a refusal is logged and forgotten.
+func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
+	now := metav1.NewTime(a.clock.Now())
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: eventName(site.Name, r)},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind,
+			Namespace: site.Namespace, Name: site.Name, UID: site.UID, ResourceVersion: site.ResourceVersion,
+		},
+		Type: corev1.EventTypeNormal, Reason: r.Event.Reason, Message: clean(r.Event.Message),
+		Source: corev1.EventSource{Component: v1alpha1.ManagerWorker}, ReportingController: v1alpha1.ManagerWorker,
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if r.Event.Warning {
+		e.Type = corev1.EventTypeWarning
+	}
+	err := a.client.Create(ctx, e)
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return nil
+	case failureType(err) != "":
+		activity.GetLogger(ctx).Warn("event is not recorded", "site", r.Site.String(), "reason", r.Event.Reason, "error", clean(err.Error()))
+		return nil
+	}
+	return fmt.Errorf("record event %q of %q: %w", r.Event.Reason, r.Site, err)
+}
+
+func eventName(site string, r update.Report) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Site.UID, r.RunID, r.Event.Reason, r.Event.Message}, "\x00")))
+	return site + "." + hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,87 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// errNoDeployment waits for the watcher, which creates children.
+var errNoDeployment = errors.New("the Deployment does not exist: waiting for the watcher to create it")
+
+// SetRelease sets image and annotation of the site's Deployment. A Deployment that has them already is not written. A
+// Deployment of another UID than asked for, or none, gives Replaced; where any will do, a missing one is waited for.
+func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Change, error) {
+	site, err := a.site(ctx, c.Site)
+	if err != nil {
+		return update.Change{}, err
+	}
+	d, err := a.deployment(ctx, site)
+	if err != nil {
+		return update.Change{}, err
+	}
+	switch {
+	case d == nil && c.UID == "":
+		return update.Change{}, errNoDeployment
+	case d == nil, c.UID != "" && c.UID != string(d.UID):
+		c.Replaced = true
+		return c, nil
+	}
+	generation, err := a.apply(ctx, site, d, c.Release)
+	if err != nil {
+		return update.Change{}, err
+	}
+	c.Site.UID = string(site.UID)
+	c.UID, c.Generation = string(d.UID), generation
+	return c, nil
+}
+
+// apply makes a Deployment's pod template carry a release, unless it does. It returns the generation to wait for. The
+// UID keeps the apply from making a Deployment of nothing but an image when the real one was just deleted.
+func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (int64, error) {
+	if who := taken(site, d); who != "" {
+		return 0, permanent(update.FailureWorkloadConflict, "set image: Deployment %q belongs to %s", d.Name, who)
+	}
+	if carries(site, &d.Spec.Template, release) {
+		return d.Generation, nil
+	}
+	object, err := imageObject(site, d, release)
+	if err != nil {
+		return 0, err
+	}
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
+	if err != nil {
+		return 0, fmt.Errorf("set image of Deployment %q to %q: %w", d.Name, site.ImageFor(release), err)
+	}
+	return object.GetGeneration(), nil
+}
+
+// imageObject is the narrow body: the annotation, and the images of containers that the template already has.
+func imageObject(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (*unstructured.Unstructured, error) {
+	var containers []any
+	for _, name := range site.SiteContainers() {
+		if container(d.Spec.Template.Spec.Containers, name) == nil {
+			return nil, permanent(update.FailureContainerMissing, "set image: Deployment %q has no container %q", d.Name, name)
+		}
+		containers = append(containers, map[string]any{"name": name, "image": site.ImageFor(release)})
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"template": map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRelease: release}},
+			"spec":     map[string]any{"containers": containers},
+		}},
+	}}
+	object.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	object.SetNamespace(d.Namespace)
+	object.SetName(d.Name)
+	object.SetUID(d.UID)
+	return object, nil
+}

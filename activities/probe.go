@@ -1,0 +1,51 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// probeTimeout limits one request of the prober.
+const probeTimeout = 15 * time.Second
+
+// HTTPProber asks a site for its page over HTTP. It reads no more of the answer than its status: the page may be
+// anything, and the address is its owner's. Any status below 500 is health: a login page is one.
+type HTTPProber struct{ client *http.Client }
+
+// NewHTTPProber makes a prober that follows at most three redirects and waits 15 seconds at most.
+func NewHTTPProber() *HTTPProber {
+	return &HTTPProber{client: &http.Client{
+		Timeout: probeTimeout,
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > 3 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}}
+}
+
+// Probe implements Prober.
+func (p *HTTPProber) Probe(ctx context.Context, uri string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("probe %q: the address is not valid", uri)
+	}
+	request.Header.Set("User-Agent", "drupdate")
+	request.Header.Set("Cache-Control", "no-cache")
+	response, err := p.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("probe %q: no answer: %w", uri, err)
+	}
+	defer func() {
+		_, _ = io.CopyN(io.Discard, response.Body, 1<<16) // Only so that the connection can be used again.
+		_ = response.Body.Close()                         // Nothing was written.
+	}()
+	if response.StatusCode >= http.StatusInternalServerError {
+		return fmt.Errorf("probe %q: it answers with status %d", uri, response.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// siteKind is the kind of the resource.
+const siteKind = "DrupalSite"
+
+// conflictRetries is how often a report reads again after somebody else wrote in between.
+const conflictRetries = 5
+
+// errBusy ends a report that is for idle sites only.
+var errBusy = errors.New("a run is open")
+
+// WriteReport writes what the worker owns: its share of status, the annotation updateInProgress, and an Event. Each
+// part is skipped where it is already true, so twice is once. A mark is set before the status and cleared after it:
+// a site whose status says that a run is under way carries the annotation.
+func (a *Activities) WriteReport(ctx context.Context, r update.Report) (update.None, error) {
+	var err error
+	for range conflictRetries {
+		if err = a.report(ctx, r); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if errors.Is(err, errBusy) {
+		return update.None{}, nil
+	}
+	return update.None{}, err
+}
+
+// report is one attempt, from a live read on.
+func (a *Activities) report(ctx context.Context, r update.Report) error {
+	site, err := a.site(ctx, r.Site)
+	if err != nil {
+		return err
+	}
+	if r.OnlyIdle && inProgress(site) {
+		return errBusy
+	}
+	if r.InProgress == update.MarkSet {
+		if err := a.mark(ctx, site, true); err != nil {
+			return err
+		}
+	}
+	if err := a.writeStatus(ctx, site, r); err != nil {
+		return err
+	}
+	if r.InProgress == update.MarkClear {
+		if err := a.mark(ctx, site, false); err != nil {
+			return err
+		}
+	}
+	if r.Event == nil {
+		return nil
+	}
+	return a.event(ctx, site, r)
+}
+
+// writeStatus applies the worker's share of status if the report changes it. The resource version makes it fail with a
+// conflict when anybody wrote since the read.
+func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
+	before := owned(site)
+	after := owned(site)
+	change(&after, r, site.Generation, a.clock.Now())
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	body, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&after)
+	if err != nil {
+		return fmt.Errorf("encode status of %q: %w", r.Site, err)
+	}
+	object := siteObject(site)
+	object.SetResourceVersion(site.ResourceVersion)
+	if err := unstructured.SetNestedMap(object.Object, body, "status"); err != nil {
+		return fmt.Errorf("encode status of %q: %w", r.Site, err)
+	}
+	err = a.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(v1alpha1.ManagerWorker), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write status of %q: %w", r.Site, a.goneIfMissing(err, r.Site))
+	}
+	site.SetResourceVersion(object.GetResourceVersion())
+	return nil
+}
+
+// mark sets or clears the annotation updateInProgress by a narrow apply. Whoever else set it by hand shares the field,
+// and an apply that leaves it out does not remove it then: a merge patch does.
+func (a *Activities) mark(ctx context.Context, site *v1alpha1.DrupalSite, on bool) error {
+	if on == inProgress(site) && (on || site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "") {
+		return nil
+	}
+	object := siteObject(site)
+	if on {
+		object.SetAnnotations(map[string]string{v1alpha1.AnnotationUpdateInProgress: "true"})
+	}
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(v1alpha1.ManagerWorker), client.ForceOwnership)
+	if err == nil && !on && object.GetAnnotations()[v1alpha1.AnnotationUpdateInProgress] != "" {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, site.UID, v1alpha1.AnnotationUpdateInProgress)
+		err = a.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner(v1alpha1.ManagerWorker))
+	}
+	if err != nil {
+		return fmt.Errorf("write annotation %q of %s/%s: %w", v1alpha1.AnnotationUpdateInProgress, site.Namespace, site.Name,
+			a.goneIfMissing(err, update.Site{Namespace: site.Namespace, Name: site.Name}))
+	}
+	site.SetResourceVersion(object.GetResourceVersion())
+	site.SetAnnotations(object.GetAnnotations())
+	return nil
+}
+
+// goneIfMissing turns the NotFound of a site that was there a moment ago into its failure type.
+func (a *Activities) goneIfMissing(err error, s update.Site) error {
+	if apierrors.IsNotFound(err) {
+		return permanent(update.FailureSiteGone, "site %q is deleted", s)
+	}
+	return err
+}
+
+// siteObject is the start of an apply to the site. The UID keeps an apply from making a site anew that was just deleted.
+func siteObject(site *v1alpha1.DrupalSite) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(siteKind))
+	object.SetNamespace(site.Namespace)
+	object.SetName(site.Name)
+	object.SetUID(site.UID)
+	return object
+}

@@ -1,0 +1,203 @@
+package activities
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// keptBackups is how many backups status lists, besides those that a failed update refers to.
+const keptBackups = 10
+
+// mostBackups is the limit of the CRD.
+const mostBackups = 60
+
+// workerConditions are the condition types that the worker owns.
+var workerConditions = []string{
+	v1alpha1.ConditionInitialized, v1alpha1.ConditionUpdating, v1alpha1.ConditionCodeUpdateFailed,
+	v1alpha1.ConditionDBUpdatesPending, v1alpha1.ConditionDBUpdatesFailed,
+}
+
+// ownedStatus is the worker's share of status. Each apply carries all of it: what is left out is removed.
+type ownedStatus struct {
+	Release       *v1alpha1.ReleaseStatus `json:"release,omitempty"`
+	Run           *v1alpha1.RunStatus     `json:"run,omitempty"`
+	ObservedRetry string                  `json:"observedRetry,omitempty"`
+	Backups       []ownedBackup           `json:"backups,omitempty"`
+	Conditions    []metav1.Condition      `json:"conditions,omitempty"`
+}
+
+// ownedBackup is BackupStatus, without a time that is null when it is zero: the schema does not take null.
+type ownedBackup struct {
+	Name    string       `json:"name"`
+	Release string       `json:"release,omitempty"`
+	TakenAt *metav1.Time `json:"takenAt,omitempty"`
+	Bytes   int64        `json:"bytes,omitempty"`
+	SHA256  string       `json:"sha256,omitempty"`
+}
+
+// owned copies the worker's share of a site's status.
+func owned(site *v1alpha1.DrupalSite) ownedStatus {
+	s := ownedStatus{ObservedRetry: site.Status.ObservedRetry}
+	if site.Status.Release != (v1alpha1.ReleaseStatus{}) {
+		release := site.Status.Release
+		s.Release = &release
+	}
+	s.Run = site.Status.Run.DeepCopy()
+	for _, b := range site.Status.Backups {
+		s.Backups = append(s.Backups, backup(b.Name, b.Release, b.TakenAt.Time, b.Bytes, b.SHA256))
+	}
+	for _, c := range site.Status.Conditions {
+		if slices.Contains(workerConditions, c.Type) {
+			s.Conditions = append(s.Conditions, c)
+		}
+	}
+	return s
+}
+
+func backup(name, release string, taken time.Time, bytes int64, sum string) ownedBackup {
+	b := ownedBackup{Name: name, Release: release, Bytes: bytes, SHA256: sum}
+	if !taken.IsZero() {
+		b.TakenAt = stamp(taken)
+	}
+	return b
+}
+
+// stamp is a time as the API server stores it: whole seconds.
+func stamp(t time.Time) *metav1.Time {
+	rounded := metav1.NewTime(t.Truncate(time.Second))
+	return &rounded
+}
+
+// change makes a report part of the worker's share of status.
+func change(s *ownedStatus, r update.Report, generation int64, now time.Time) {
+	if r.Releases != nil {
+		release := v1alpha1.ReleaseStatus(*r.Releases)
+		s.Release = &release
+		if release == (v1alpha1.ReleaseStatus{}) {
+			s.Release = nil
+		}
+	}
+	if r.ObservedRetry != nil {
+		s.ObservedRetry = *r.ObservedRetry
+	}
+	changeRun(s, r, now)
+	for _, c := range conditionsOf(r) {
+		s.set(c, generation, now)
+	}
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return slices.Contains(r.Remove, c.Type) })
+	if r.Backup != nil {
+		s.addBackup(*r.Backup)
+	}
+}
+
+// changeRun writes the newest run. A run that is new to the resource begins with an empty record, but for an operation
+// of a lost run that nobody has settled yet.
+func changeRun(s *ownedStatus, r update.Report, now time.Time) {
+	if r.RunID == "" && r.Phase == "" && r.Operation == nil {
+		return
+	}
+	if s.Run == nil {
+		s.Run = &v1alpha1.RunStatus{}
+	}
+	if r.RunID != "" && s.Run.RunID != r.RunID {
+		s.Run = &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation}
+	}
+	if r.WorkflowID != "" {
+		s.Run.WorkflowID = r.WorkflowID
+	}
+	if r.Phase != "" {
+		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
+	}
+	if r.Operation != nil {
+		s.Run.Operation = *r.Operation
+	}
+	switch {
+	case r.Finished && s.Run.FinishedAt == nil:
+		s.Run.FinishedAt = stamp(now)
+	case r.Phase != "" && !r.Finished:
+		s.Run.FinishedAt = nil // The run goes on to another target.
+	}
+	if r.Started && s.Run.StartedAt == nil {
+		s.Run.StartedAt = stamp(now)
+	}
+}
+
+// conditionsOf are the conditions that a report sets. The phase of a run makes Updating, unless the report names it.
+func conditionsOf(r update.Report) []update.Condition {
+	named := slices.ContainsFunc(r.Set, func(c update.Condition) bool { return c.Type == v1alpha1.ConditionUpdating })
+	if named || (r.Phase == "" && !r.Finished) {
+		return r.Set
+	}
+	updating := update.Condition{Type: v1alpha1.ConditionUpdating, Status: update.True, Reason: string(r.Phase), Message: r.Message}
+	if r.Finished {
+		updating.Status = update.False
+	}
+	if updating.Reason == "" {
+		updating.Reason = v1alpha1.ReasonIdle
+	}
+	return append([]update.Condition{updating}, r.Set...)
+}
+
+// set sets a condition; its time of transition stays unless its status changes.
+func (s *ownedStatus) set(c update.Condition, generation int64, now time.Time) {
+	next := metav1.Condition{
+		Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: clean(c.Message),
+		ObservedGeneration: generation, LastTransitionTime: *stamp(now),
+	}
+	for i, old := range s.Conditions {
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == next.Status {
+			next.LastTransitionTime = old.LastTransitionTime
+		}
+		s.Conditions[i] = next
+		return
+	}
+	s.Conditions = append(s.Conditions, next)
+}
+
+// addBackup lists a backup, newest first, and drops the oldest beyond the limit that no failed update refers to.
+func (s *ownedStatus) addBackup(b update.Backup) {
+	s.Backups = slices.DeleteFunc(s.Backups, func(old ownedBackup) bool { return old.Name == b.Name })
+	s.Backups = append(s.Backups, backup(b.Name, b.Release, b.TakenAt, b.Bytes, b.SHA256))
+	slices.SortStableFunc(s.Backups, func(x, y ownedBackup) int { return y.time().Compare(x.time()) })
+	refers := s.failureRefers()
+	kept, fresh := s.Backups[:0], 0
+	for _, old := range s.Backups {
+		if refers(old) {
+			kept = append(kept, old)
+			continue
+		}
+		if fresh < keptBackups {
+			kept, fresh = append(kept, old), fresh+1
+		}
+	}
+	s.Backups = kept[:min(len(kept), mostBackups)]
+}
+
+func (b ownedBackup) time() time.Time {
+	if b.TakenAt == nil {
+		return time.Time{}
+	}
+	return b.TakenAt.Time
+}
+
+// failureRefers tells which backups a failed database update refers to: those that its message names, and those of the
+// release to go back to.
+func (s *ownedStatus) failureRefers() func(ownedBackup) bool {
+	for _, c := range s.Conditions {
+		if c.Type == v1alpha1.ConditionDBUpdatesFailed && c.Status == metav1.ConditionTrue {
+			return func(b ownedBackup) bool {
+				return strings.Contains(c.Message, b.Name) || (s.Release != nil && b.Release != "" && b.Release == s.Release.Failsafe)
+			}
+		}
+	}
+	return func(ownedBackup) bool { return false }
+}

@@ -1,0 +1,109 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/drupdate/drupdate/internal/drush"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// A site that does not look well is looked at again before that counts: one lost connection is no verdict.
+const (
+	verifyLooks = 3
+	verifyPause = 5 * time.Second
+)
+
+// errNotAvailable is transient: pods become available on their own, or the workflow's limit ends the question.
+var errNotAvailable = errors.New("the Deployment has no available pod")
+
+// VerifySite asks whether the site works at the release: the Deployment is available, Drupal bootstraps, no database
+// update is pending, and, where a prober is set and the site has a URI, a page is served.
+func (a *Activities) VerifySite(ctx context.Context, q update.Question) (update.Answer, error) {
+	for n := 1; ; n++ {
+		answer, err := a.verify(ctx, q)
+		if err != nil || answer.Outcome == update.Succeeded || answer.Reason == update.FailureDrushMissing || n == verifyLooks {
+			return answer, err
+		}
+		stop := beat(ctx, "looking again: "+answer.Message)
+		err = a.pause(ctx, verifyPause)
+		stop()
+		if err != nil {
+			return update.Answer{}, err
+		}
+	}
+}
+
+func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answer, error) {
+	site, err := a.site(ctx, q.Site)
+	if err != nil {
+		return update.Answer{}, err
+	}
+	d, err := a.deployment(ctx, site)
+	if err != nil {
+		return update.Answer{}, err
+	}
+	if d == nil || !available(d) {
+		return update.Answer{}, errNotAvailable
+	}
+	p, err := a.partner(ctx, q)
+	if err != nil {
+		return update.Answer{}, err
+	}
+	if answer, err := p.bootstraps(ctx); err != nil || answer.Outcome != update.Succeeded {
+		return answer, err
+	}
+	if answer, err := p.nothingPending(ctx); err != nil || answer.Outcome != update.Succeeded {
+		return answer, err
+	}
+	if a.prober == nil || site.Spec.Runtime.URI == "" {
+		return update.Answer{Outcome: update.Succeeded}, nil
+	}
+	defer beat(ctx, "asking for "+site.Spec.Runtime.URI)()
+	if err := a.prober.Probe(ctx, site.Spec.Runtime.URI); err != nil {
+		return unwell(update.Failed, err.Error()), ctx.Err()
+	}
+	return update.Answer{Outcome: update.Succeeded}, nil
+}
+
+func (p *partner) bootstraps(ctx context.Context) (update.Answer, error) {
+	r, err := p.ask(ctx, "drush status", p.drush.Status(), statusTimeout)
+	if err != nil {
+		return update.Answer{}, err
+	}
+	if noDrush(r) {
+		return drushMissing(r), nil
+	}
+	if b := drush.ParseBootstrap(r); !b.Healthy {
+		return unwell(unproven(r), b.Reason), nil
+	}
+	return update.Answer{Outcome: update.Succeeded}, nil
+}
+
+// unproven is Failed for a command that failed, and Unknown for one that succeeded without its proof.
+func unproven(r drush.Result) update.Outcome {
+	if r.Outcome() == drush.Failed {
+		return update.Failed
+	}
+	return update.Unknown
+}
+
+func (p *partner) nothingPending(ctx context.Context) (update.Answer, error) {
+	pending, err := p.pending(ctx)
+	if err != nil {
+		return update.Answer{}, err
+	}
+	switch pending.State {
+	case update.PendingNone:
+		return update.Answer{Outcome: update.Succeeded}, nil
+	case update.PendingSome:
+		return unwell(update.Failed, "database updates are still pending: "+pending.Message), nil
+	case update.PendingUnknown:
+	}
+	return unwell(update.Unknown, "it cannot be told whether database updates are pending: "+pending.Message), nil
+}
+
+func unwell(outcome update.Outcome, why string) update.Answer {
+	return update.Answer{Outcome: outcome, Reason: update.ReasonVerifyFailed, Message: clean(why)}
+}

@@ -1,0 +1,116 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DrupalSiteStatus is what drupdate observed and did.
+type DrupalSiteStatus struct {
+	// observedGeneration is the generation that the watcher saw last.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// release tells the releases in play.
+	// +optional
+	Release ReleaseStatus `json:"release,omitempty"`
+	// run is the newest run.
+	// +optional
+	Run *RunStatus `json:"run,omitempty"`
+	// observedRetry is the value of the annotation drupdate.dev/retry that the newest run acted on.
+	// +optional
+	ObservedRetry string `json:"observedRetry,omitempty"`
+	// backups are the newest verified backups, newest first, ten at most.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=60
+	Backups []BackupStatus `json:"backups,omitempty"`
+	// conditions are the site's conditions.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ReleaseStatus tells the releases in play.
+type ReleaseStatus struct {
+	// serving is the release that the Deployment is kept at while no run is open.
+	// +optional
+	Serving string `json:"serving,omitempty"`
+	// failsafe is the last release that was verified on this site: the only one to go back to.
+	// +optional
+	Failsafe string `json:"failsafe,omitempty"`
+	// target is the release that the newest run moves, or moved, the site to.
+	// +optional
+	Target string `json:"target,omitempty"`
+	// failed is the release whose update failed. It is not tried again until the spec changes or a retry is asked for.
+	// +optional
+	Failed string `json:"failed,omitempty"`
+}
+
+// RunStatus is the newest run of the workflow UpdateSite.
+type RunStatus struct {
+	// workflowID and runID find the run in Temporal.
+	// +optional
+	WorkflowID string `json:"workflowID,omitempty"`
+	// runID is the run's own id.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+	// phase is what the run does, or how it ended.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+	// operation is the run whose database operation may have begun and is not settled yet.
+	// +optional
+	Operation string `json:"operation,omitempty"`
+	// startedAt is when the run began to change the site.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// finishedAt is when it ended; absent while it is open.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// message is one sentence for the site's owner.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// BackupStatus is one verified backup.
+type BackupStatus struct {
+	// name is the file's base name on the backup volume.
+	Name string `json:"name"`
+	// release is the release whose code belongs to the backup.
+	// +optional
+	Release string `json:"release,omitempty"`
+	// takenAt is when it was taken.
+	// +optional
+	TakenAt metav1.Time `json:"takenAt,omitempty"`
+	// bytes is its size.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+	// sha256 is its checksum, in hex.
+	// +optional
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// WorkloadName is the name of the site's Deployment.
+func (s *DrupalSite) WorkloadName() string {
+	if s.Spec.Workload.Name != "" {
+		return s.Spec.Workload.Name
+	}
+	return s.Name
+}
+
+// SiteContainers are the names of the containers that run the site's image.
+func (s *DrupalSite) SiteContainers() []string {
+	if len(s.Spec.Workload.Containers) > 0 {
+		return s.Spec.Workload.Containers
+	}
+	return []string{s.Spec.Runtime.Container}
+}
+
+// ImageFor is the image reference of a release in the site's repository.
+func (s *DrupalSite) ImageFor(release string) string {
+	if len(release) > 7 && release[:7] == "sha256:" {
+		return s.Spec.Image + "@" + release
+	}
+	return s.Spec.Image + ":" + release
+}

@@ -1,0 +1,53 @@
+package update
+
+// Types of permanent activity errors: Temporal does not retry them. Every other error is transient and is retried.
+const (
+	// FailureInvalid: the resource or the request cannot be carried out as it is written.
+	FailureInvalid = "InvalidRequest"
+	// FailureSiteGone: the resource is deleted, being deleted, or another one of the same name.
+	FailureSiteGone = "SiteGone"
+	// FailureForbidden: the API server refuses us.
+	FailureForbidden = "Forbidden"
+	// FailureContainerMissing: the pod template has no container of the name in spec.runtime.container.
+	FailureContainerMissing = "ContainerMissing"
+	// FailureDrushMissing: the container has no Drush where spec.runtime.drush says.
+	FailureDrushMissing = "DrushNotFound"
+	// FailureWorkloadConflict: the Deployment belongs to another site or controller.
+	FailureWorkloadConflict = "WorkloadConflict"
+	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
+	FailureCronBusy = "CronBusy"
+)
+
+// Reasons of CodeUpdateFailed, besides the rollout's own (ImagePullBackOff, CrashLoopBackOff, …).
+const (
+	// ReasonRolloutTimeout: the pods were not available in time.
+	ReasonRolloutTimeout = "RolloutTimeout"
+	// ReasonCacheRebuildFailed: drush cache:rebuild failed in every attempt.
+	ReasonCacheRebuildFailed = "CacheRebuildFailed"
+	// ReasonDatabaseUnknown: Drush could not tell whether updates are pending.
+	ReasonDatabaseUnknown = "DatabaseUpdatesUnknown"
+	// ReasonVerifyFailed: the site does not work at the target.
+	ReasonVerifyFailed = "VerifyFailed"
+	// ReasonOverruled: somebody else keeps setting another image.
+	ReasonOverruled = "ImageOverruled"
+	// ReasonRollbackFailed: the rollback failed as well.
+	ReasonRollbackFailed = "RollbackFailed"
+	// ReasonAborted: a person ended the run.
+	ReasonAborted = "Aborted"
+	// ReasonStepFailed: a step could not be carried out at all.
+	ReasonStepFailed = "StepFailed"
+)
+
+// Reasons of DBUpdatesFailed.
+const (
+	// ReasonUntouched: the operation failed before it changed the database; the code is rolled back.
+	ReasonUntouched = "DatabaseUntouched"
+	// ReasonRestoring: the database update failed and its undoing is under way.
+	ReasonRestoring = "Restoring"
+	// ReasonRestored: backup and code are restored; the site serves on the failsafe release.
+	ReasonRestored = "Restored"
+	// ReasonFrozen: code, database and maintenance mode are left for a person.
+	ReasonFrozen = "Frozen"
+	// ReasonRestoreFailed: the restore failed; maintenance mode stays on.
+	ReasonRestoreFailed = "RestoreFailed"
+)

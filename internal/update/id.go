@@ -1,0 +1,98 @@
+package update
+
+// Names under which the workflows are registered and started.
+const (
+	// UpdateSiteWorkflow moves one site to its wanted release.
+	UpdateSiteWorkflow = "UpdateSite"
+	// CheckSiteWorkflow asks whether a site is installed and which database updates are pending.
+	CheckSiteWorkflow = "CheckSite"
+)
+
+// TaskQueue is the queue that workers poll unless configured otherwise.
+const TaskQueue = "drupdate"
+
+// Signals of UpdateSite. They are part of the public contract: operators send them with the temporal command.
+const (
+	// SignalRetarget carries a Retarget: the wanted release changed, or a retry is asked for.
+	SignalRetarget = "retarget"
+	// SignalAbort ends the run: before the database step it rolls back, afterwards the operation finishes first. No payload.
+	SignalAbort = "abort"
+	// SignalPause holds the run between steps until SignalResume. No payload.
+	SignalPause = "pause"
+	// SignalResume ends SignalPause. No payload.
+	SignalResume = "resume"
+)
+
+// QueryState answers with a Progress.
+const QueryState = "state"
+
+// Search attributes, all of type Keyword and all optional.
+const (
+	// SearchSite is the site's name.
+	SearchSite = "DrupalSite"
+	// SearchNamespace is the site's namespace.
+	SearchNamespace = "DrupalNamespace"
+	// SearchTarget is the release that the run moves the site to.
+	SearchTarget = "DrupalTarget"
+	// SearchPhase is the run's phase.
+	SearchPhase = "DrupalPhase"
+)
+
+// Site identifies one DrupalSite. UID is empty only where any incarnation will do.
+type Site struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// String is "namespace/name".
+func (s Site) String() string { return s.Namespace + "/" + s.Name }
+
+// UpdateID is the id of the site's UpdateSite workflow: one open run at most.
+func (s Site) UpdateID() string { return "site/" + s.Namespace + "/" + s.Name }
+
+// CheckID is the id of the site's CheckSite workflow.
+func (s Site) CheckID() string { return "check/" + s.Namespace + "/" + s.Name }
+
+// Request starts UpdateSite. Everything else the run reads from the resource, live.
+type Request struct {
+	Site Site `json:"site"`
+}
+
+// CheckRequest starts CheckSite.
+type CheckRequest struct {
+	Site Site `json:"site"`
+}
+
+// Retarget is the payload of SignalRetarget. It wakes the run, which then reads the resource.
+type Retarget struct {
+	Release    string `json:"release"`
+	Generation int64  `json:"generation,omitempty"`
+	Retry      string `json:"retry,omitempty"`
+}
+
+// BackupName is the base name of the backup that an operation of a run takes: derived, so that taking it twice is taking it once.
+func BackupName(site Site, from, runID string) string {
+	short := runID
+	if len(short) > 8 {
+		short = short[:8]
+	}
+	if from == "" {
+		from = "initial"
+	}
+	return site.Name + "-" + fileSafe(from) + "-" + short
+}
+
+// fileSafe keeps what tags may hold and shortens digests.
+func fileSafe(release string) string {
+	out := []byte(release)
+	for i, c := range out {
+		if c == ':' {
+			out[i] = '-'
+		}
+	}
+	if len(out) > 32 {
+		out = out[:32]
+	}
+	return string(out)
+}

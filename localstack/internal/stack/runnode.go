@@ -1,0 +1,36 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drupdate/drupdate/localstack/internal/node"
+)
+
+// RunNode runs the node of this stack in the foreground until the context
+// ends. Containers of an earlier node that is gone are ended first.
+func (s *Stack) RunNode(ctx context.Context) error {
+	if err := KillContainers(ctx, s.path("pods")); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", s.path("run", "node.kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("run node: %w", err)
+	}
+	config.QPS, config.Burst = 2000, 4000 // it speaks for hundreds of pods.
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("run node: %w", err)
+	}
+	return node.Run(ctx, node.Config{
+		Name: NodeName, REST: config, Server: config.Host, Listen: loopback(s.config.Ports.Node),
+		Cert: s.path("pki", nodeUser.File+".crt"), Key: s.path("pki", nodeUser.File+".key"), CA: s.path("pki", "ca.crt"),
+		Pods: s.path("pods"), Volumes: s.path("volumes"), Databases: s.path("databases"),
+		Self: self, Simsite: s.config.Simsite, Links: s.path("run", "simsite"),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+}

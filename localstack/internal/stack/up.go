@@ -1,0 +1,145 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// UpOptions are what the caller of Up asks for. The zero value asks for the
+// recorded configuration, or the default one.
+type UpOptions struct {
+	Ports     *Ports // nil keeps the ports as they are.
+	AuditLog  bool
+	Simsite   string // empty keeps the path as it is.
+	IgnoreEnv bool   // do not use a cluster or a Temporal named by the environment.
+	Out       io.Writer
+}
+
+// Up builds what is missing and starts what does not run. Calling it again is
+// safe, and does nothing when everything runs.
+func (s *Stack) Up(ctx context.Context, o UpOptions) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.configure(ctx, o); err != nil {
+		return err
+	}
+	var missing []component
+	for _, part := range s.components() {
+		id, err := s.running(part.name)
+		if err != nil {
+			return err
+		}
+		if !id.Alive() {
+			missing = append(missing, part)
+		}
+	}
+	if len(missing) == 0 {
+		fmt.Fprintln(o.Out, "localstack already runs")
+		return nil
+	}
+	if err := checkPorts(missing); err != nil {
+		return err
+	}
+	if err := s.programs(ctx, o.Out, missing); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := s.files(); err != nil {
+		return err
+	}
+	if err := s.startAll(ctx, missing); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "localstack is up after %s\n", time.Since(begun).Round(100*time.Millisecond))
+	return nil
+}
+
+// configure merges the options into the recorded configuration. What runs
+// cannot change its ports.
+func (s *Stack) configure(ctx context.Context, o UpOptions) error {
+	statuses, err := s.Status()
+	if err != nil {
+		return err
+	}
+	alive := false
+	for _, status := range statuses {
+		alive = alive || status.State == Running || status.State == Paused
+	}
+	if o.Ports != nil && alive && *o.Ports != s.config.Ports {
+		return errors.New("change ports: the stack runs on other ones: run down first")
+	}
+	if o.Ports != nil {
+		s.config.Ports = *o.Ports
+	}
+	if o.Simsite != "" {
+		s.config.Simsite = o.Simsite
+	}
+	s.config.AuditLog = s.config.AuditLog || o.AuditLog
+	if !alive {
+		s.config.AuditLog = o.AuditLog
+		s.config.Kubeconfig, s.config.TemporalAddress = "", ""
+		if !o.IgnoreEnv {
+			s.adopt(ctx, o.Out)
+		}
+	}
+	for _, dir := range []string{"bin", "run", "logs", "volumes", "pods", "databases"} {
+		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
+			return fmt.Errorf("make state folder: %w", err)
+		}
+	}
+	if err := os.Chmod(s.path("databases"), 0o1777); err != nil {
+		return fmt.Errorf("make state folder: %w", err)
+	}
+	return s.save()
+}
+
+// startAll starts the missing parts side by side, as far as they do not need
+// each other: the API server needs etcd, its clients need the API server.
+func (s *Stack) startAll(ctx context.Context, missing []component) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var control []component
+	for _, part := range missing {
+		if part.name != Temporal {
+			control = append(control, part)
+			continue
+		}
+		group.Go(func() error { return s.startAndWait(ctx, part) })
+	}
+	group.Go(func() error { return s.startControlPlane(ctx, control) })
+	return group.Wait()
+}
+
+func (s *Stack) startControlPlane(ctx context.Context, parts []component) error {
+	clients, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		if part.name == Etcd || part.name == APIServer {
+			if err := s.startAndWait(ctx, part); err != nil {
+				return err
+			}
+			continue
+		}
+		clients.Go(func() error { return s.startAndWait(ctx, part) })
+	}
+	if err := clients.Wait(); err != nil || len(parts) == 0 {
+		return err
+	}
+	manager := s.controllerManager()
+	manager.ready = s.accountsReady
+	return s.await(context.WithoutCancel(ctx), manager)
+}
+
+func (s *Stack) startAndWait(ctx context.Context, part component) error {
+	if err := s.launch(part); err != nil {
+		return err
+	}
+	return s.await(ctx, part)
+}

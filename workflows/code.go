@@ -1,0 +1,171 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// fault is why a target cannot stay: a condition reason, and what was seen.
+type fault struct{ reason, message string }
+
+// rollOut sets the target's image and waits until only its pods are left.
+func (r *run) rollOut() (ending, error) {
+	ctx, done := r.control.interruptible(r.ctx)
+	defer done()
+	if err := r.gate(ctx); err != nil {
+		return r.interrupted()
+	}
+	change, err := r.set(r.target, r.change.UID)
+	if err != nil {
+		return r.stepFailed(err)
+	}
+	if change.Replaced {
+		return r.replaced()
+	}
+	rollout, err := r.waitFor(ctx, change, fmt.Sprintf("wait for the pods of %s", r.target))
+	if temporal.IsCanceledError(err) {
+		return r.interrupted()
+	}
+	if err != nil {
+		return r.stepFailed(err)
+	}
+	switch rollout.State {
+	case update.RolloutComplete:
+		return ending{}, nil
+	case update.RolloutReplaced:
+		return r.replaced()
+	case update.RolloutSuspended:
+		return r.suspended(rollout.Message)
+	case update.RolloutOverruled:
+		return r.keepCode(fault{update.ReasonOverruled, rollout.Message})
+	default:
+		return r.codeFailed(fault{rollout.Reason, rollout.Message})
+	}
+}
+
+func (r *run) set(release, uid string) (update.Change, error) {
+	change := update.Change{Site: r.site, Release: release, UID: uid}
+	result, err := call(r.steady, quick(), fmt.Sprintf("set the Deployment's image to %s", release), update.SetRelease, change)
+	if err == nil && !result.Replaced {
+		r.change = result
+	}
+	return result, err
+}
+
+func (r *run) waitFor(ctx workflow.Context, change update.Change, summary string) (update.Rollout, error) {
+	limit := r.state.Settings.RolloutTimeout
+	wait := update.RolloutWait{Change: change, Deadline: workflow.Now(r.steady).Add(limit)}
+	return call(ctx, watching(limit), summary, update.WaitRollout, wait)
+}
+
+// rebuildCaches runs drush cache:rebuild as often as the spec allows.
+func (r *run) rebuildCaches() (ending, error) {
+	ctx, done := r.control.interruptible(r.ctx)
+	defer done()
+	if err := r.enter(update.PhaseRebuildingCaches, fmt.Sprintf("Rebuilding the caches of %s.", r.target), nil); err != nil {
+		return ending{}, err
+	}
+	found, err := r.rebuild(ctx, r.target, false)
+	switch {
+	case temporal.IsCanceledError(err):
+		return r.interrupted()
+	case err != nil:
+		return r.stepFailed(err)
+	case found != nil:
+		return r.codeFailed(*found)
+	}
+	return ending{}, nil
+}
+
+// rebuild is cache:rebuild with its attempts; the fault is nil when one of them succeeded.
+func (r *run) rebuild(ctx workflow.Context, release string, notReady bool) (*fault, error) {
+	attempts := max(r.state.Settings.CacheRebuildAttempts, 1)
+	question := update.Question{Site: r.site, Release: release, AllowNotReady: notReady}
+	var last update.Answer
+	for attempt := 1; attempt <= attempts; attempt++ {
+		if err := r.gate(ctx); err != nil {
+			return nil, temporal.NewCanceledError()
+		}
+		r.progress.Attempt = attempt
+		answer, err := call(ctx, asking(), fmt.Sprintf("drush cache:rebuild, attempt %d of %d", attempt, attempts), update.RebuildCaches, question)
+		if err != nil {
+			return nil, err
+		}
+		r.progress.LastOutput = answer.Output
+		if answer.Outcome == update.Succeeded {
+			r.progress.Attempt = 0
+			return nil, nil
+		}
+		last = answer
+		if answer.Reason == update.FailureDrushMissing {
+			return &fault{answer.Reason, answer.Message}, nil // no attempt will find it
+		}
+	}
+	r.progress.Attempt = 0
+	return &fault{update.ReasonCacheRebuildFailed, "drush cache:rebuild failed: " + last.Message}, nil
+}
+
+// verify asks the site itself whether it works at the target.
+func (r *run) verify() (ending, error) {
+	if err := r.enter(update.PhaseVerifying, fmt.Sprintf("Verifying %s.", r.target), nil); err != nil {
+		return ending{}, err
+	}
+	found, err := r.verified(r.target)
+	if err == nil && found == nil {
+		return ending{}, nil
+	}
+	if found == nil {
+		found = &fault{failureType(err), explain(err)}
+	}
+	if r.updated != nil {
+		return r.undoDatabase(r.state.Operation, *found)
+	}
+	return r.codeFailed(*found)
+}
+
+func (r *run) verified(release string) (*fault, error) {
+	answer, err := call(r.steady, asking(), fmt.Sprintf("verify the site at %s", release), update.VerifySite, update.Question{Site: r.site, Release: release})
+	if err != nil {
+		return nil, err
+	}
+	if answer.Outcome != update.Succeeded {
+		return &fault{update.ReasonVerifyFailed, answer.Message}, nil
+	}
+	return nil, nil
+}
+
+// finish records the verified target: it serves, and it is what later failures go back to.
+func (r *run) finish() (ending, error) {
+	message := fmt.Sprintf("The site runs %s.", r.target)
+	report := r.report(update.PhaseSucceeded, message)
+	report.Finished, report.InProgress = true, update.MarkClear
+	report.Releases = &update.Releases{Serving: r.target, Failsafe: r.target, Target: r.target}
+	report.Remove = []string{update.ConditionCodeUpdateFailed, update.ConditionDBUpdatesPending, update.ConditionDBUpdatesFailed}
+	report.Operation = new(string)
+	report.Event = &update.Event{Reason: "UpdateSucceeded", Message: fmt.Sprintf("Updated from %s to %s.", known(r.from), r.target)}
+	if err := r.write(fmt.Sprintf("record %s as verified", r.target), report); err != nil {
+		return ending{}, err
+	}
+	r.control.target = r.target
+	return ending{phase: update.PhaseSucceeded, message: message}, nil
+}
+
+// interrupted decides what follows when a step before the database was cut short.
+func (r *run) interrupted() (ending, error) {
+	if r.cancelled() || r.control.aborted {
+		return r.abort()
+	}
+	return ending{again: true}, nil
+}
+
+// stepFailed turns an activity that failed for good before the database step into a failed target.
+func (r *run) stepFailed(err error) (ending, error) {
+	if is(err, update.FailureSiteGone) {
+		return ending{}, err
+	}
+	return r.codeFailed(fault{failureType(err), explain(err)})
+}

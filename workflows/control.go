@@ -1,0 +1,95 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// control is what operators and the watcher ask of an open run.
+type control struct {
+	// aborted is set by the signal abort, paused by pause and resume.
+	aborted bool
+	paused  bool
+	// woken counts signals, so that waiting steps can tell that the world may have changed.
+	woken int
+	// retarget is the newest wanted release that a signal named.
+	retarget string
+	// interrupt ends the interruptible step under way; nil while there is none.
+	interrupt workflow.CancelFunc
+	// target is what the run aims at: a signal that names it interrupts nothing.
+	target string
+}
+
+// listen handles signals for as long as the run lives. The context must outlive the run's cancellation.
+func (c *control) listen(ctx workflow.Context) {
+	retarget := workflow.GetSignalChannel(ctx, update.SignalRetarget)
+	abort := workflow.GetSignalChannel(ctx, update.SignalAbort)
+	pause := workflow.GetSignalChannel(ctx, update.SignalPause)
+	resume := workflow.GetSignalChannel(ctx, update.SignalResume)
+	selector := workflow.NewNamedSelector(ctx, "signals")
+	selector.AddReceive(retarget, func(ch workflow.ReceiveChannel, _ bool) {
+		var signal update.Retarget
+		ch.Receive(ctx, &signal)
+		c.retargeted(signal)
+	})
+	selector.AddReceive(abort, func(ch workflow.ReceiveChannel, _ bool) {
+		ch.Receive(ctx, nil)
+		c.aborted = true
+		c.wake(true)
+	})
+	selector.AddReceive(pause, func(ch workflow.ReceiveChannel, _ bool) {
+		ch.Receive(ctx, nil)
+		c.paused = true
+		c.wake(false)
+	})
+	selector.AddReceive(resume, func(ch workflow.ReceiveChannel, _ bool) {
+		ch.Receive(ctx, nil)
+		c.paused = false
+		c.wake(false)
+	})
+	workflow.GoNamed(ctx, "signals", func(ctx workflow.Context) {
+		for {
+			selector.Select(ctx)
+		}
+	})
+}
+
+// drain takes the retargets that are there already, so that a look at the world that follows covers them.
+func (c *control) drain(ctx workflow.Context) {
+	channel := workflow.GetSignalChannel(ctx, update.SignalRetarget)
+	var signal update.Retarget
+	for channel.ReceiveAsync(&signal) {
+		c.retargeted(signal)
+	}
+}
+
+func (c *control) retargeted(signal update.Retarget) {
+	c.retarget = signal.Release
+	c.wake(c.movedOn())
+}
+
+// movedOn tells whether a signal named another release than the one that the run aims at.
+func (c *control) movedOn() bool {
+	return c.retarget != "" && c.target != "" && c.retarget != c.target
+}
+
+func (c *control) wake(interrupt bool) {
+	c.woken++
+	if interrupt && c.interrupt != nil {
+		c.interrupt()
+	}
+}
+
+// interruptible derives a context that abort, a new target and the run's cancellation end. done must be called after the step.
+func (c *control) interruptible(ctx workflow.Context) (step workflow.Context, done func()) {
+	step, cancel := workflow.WithCancel(ctx)
+	c.interrupt = cancel
+	if c.aborted || c.movedOn() {
+		cancel()
+	}
+	return step, func() {
+		c.interrupt = nil
+		cancel()
+	}
+}

@@ -1,0 +1,260 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// Pauses between questions about pending updates: an answer that is no proof is asked for again before it counts.
+var askAgain = [...]time.Duration{5 * time.Second, 15 * time.Second}
+
+// updateDatabase asks whether updates are pending and, if so, runs the one operation that applies them.
+func (r *run) updateDatabase() (ending, error) {
+	pending, end, err := r.askPending()
+	if err != nil || end.over() {
+		return end, err
+	}
+	switch pending.State {
+	case update.PendingNone:
+		return ending{}, nil
+	case update.PendingSome:
+		return r.applyUpdates(pending)
+	default:
+		return r.codeFailed(fault{update.ReasonDatabaseUnknown, "drush updatedb:status gave no proof: " + pending.Message})
+	}
+}
+
+func (r *run) askPending() (update.Pending, ending, error) {
+	ctx, done := r.control.interruptible(r.ctx)
+	defer done()
+	if err := r.enter(update.PhaseCheckingDatabase, "Asking Drush for pending database updates.", nil); err != nil {
+		return update.Pending{}, ending{}, err
+	}
+	pending, err := r.ask(ctx)
+	if err == nil {
+		err = r.gate(ctx)
+	}
+	switch {
+	case err == nil:
+		return pending, ending{}, nil
+	case temporal.IsCanceledError(err):
+		end, err := r.interrupted()
+		return pending, end, err
+	case is(err, update.FailureSiteGone):
+		return pending, ending{}, err
+	default:
+		return update.Pending{Message: explain(err)}, ending{}, nil
+	}
+}
+
+func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
+	question := update.Question{Site: r.site, Release: r.target}
+	for attempt := 0; ; attempt++ {
+		if err := r.gate(ctx); err != nil {
+			return update.Pending{}, temporal.NewCanceledError()
+		}
+		pending, err := call(ctx, asking(), "drush updatedb:status", update.PendingUpdates, question)
+		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) {
+			return pending, err
+		}
+		if err := workflow.Sleep(ctx, askAgain[attempt]); err != nil {
+			return pending, err
+		}
+	}
+}
+
+// applyUpdates is the point of no return: from here on the operation is let finish, whatever is asked of the run.
+func (r *run) applyUpdates(pending update.Pending) (ending, error) {
+	message := fmt.Sprintf("Drush reports %d pending database updates: %s.", pending.Count, strings.Join(pending.Updates, ", "))
+	condition := update.Condition{
+		Type: update.ConditionDBUpdatesPending, Status: update.True, Reason: update.ReasonUpdatesPending, Message: sentence(message),
+	}
+	err := r.enter(update.PhaseUpdatingDatabase, "Updating the database under maintenance mode.", func(report *update.Report) {
+		report.Set = []update.Condition{condition}
+		report.Operation = &r.id
+		report.Event = &update.Event{Reason: "DatabaseUpdateStarted", Message: condition.Message}
+	})
+	if err != nil {
+		return ending{}, err
+	}
+	r.state.Operation = r.id
+	if _, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site); err != nil {
+		return r.undoDatabase(r.id, fault{failureType(err), explain(err)})
+	}
+	return r.settleUpdate(r.id, false)
+}
+
+// settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
+func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
+	result, err := r.operate(update.OperationUpdate, operation, r.target, mustExist)
+	switch {
+	case err != nil && is(err, update.FailureSiteGone):
+		return ending{}, err
+	case err != nil:
+		return r.undoDatabase(operation, fault{failureType(err), explain(err)})
+	case result.Outcome == update.Succeeded:
+		return r.databaseUpdated(result)
+	case result.Outcome == update.Failed && !result.Touched:
+		return r.untouched(operation, result)
+	case result.Outcome == update.Failed:
+		return r.undoDatabase(operation, fault{update.ReasonStepFailed, result.Message})
+	default:
+		return r.undoDatabase(operation, fault{update.ReasonStepFailed, "the outcome of the database update is not known: " + result.Message})
+	}
+}
+
+func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
+	r.updated = &result
+	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+		return ending{}, err
+	}
+	report := r.report(update.PhaseVerifying, "The database is updated.")
+	report.Backup = result.Backup
+	return ending{}, r.write("record the database update", report)
+}
+
+// operate runs an operation, named after the run that asked for it first.
+func (r *run) operate(kind update.OperationKind, operation, release string, mustExist bool) (update.OperationResult, error) {
+	limit := r.state.Settings.DatabaseTimeout
+	result, err := call(r.steady, watching(2*limit), fmt.Sprintf("run the operation %q with the image of %s", kind, release), update.RunOperation,
+		update.Operation{
+			Site: r.site, Kind: kind, RunID: operation, Release: release, From: r.state.Releases.Failsafe,
+			BackupName: update.BackupName(r.site, r.state.Releases.Failsafe, operation), Timeout: limit, MustExist: mustExist,
+		})
+	if result.Message != "" {
+		r.progress.LastOutput = result.Message
+	}
+	return result, err
+}
+
+// untouched ends a database step that failed before it changed anything: the code goes back, the database stays.
+func (r *run) untouched(operation string, result update.OperationResult) (ending, error) {
+	why := fmt.Sprintf("The database update to %s failed before it changed anything: %s", r.target, sentence(result.Message))
+	return r.backOnDatabase(operation, update.ReasonUntouched, why)
+}
+
+// undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated database.
+func (r *run) undoDatabase(operation string, why fault) (ending, error) {
+	message := fmt.Sprintf("The database update to %s failed: %s", r.target, sentence(why.message))
+	releases := r.state.Releases
+	releases.Target, releases.Failed = r.target, r.target
+	settings := r.state.Settings
+	if !settings.Restore || !settings.Backup {
+		releases.Serving = r.target
+		message += " Code, database, maintenance mode and CronJobs are left as they are for a person."
+		return r.conclude(update.PhaseFrozen, releases, databaseFailed(update.ReasonFrozen, message))
+	}
+	err := r.enter(update.PhaseRestoring, message, func(report *update.Report) {
+		report.Releases = &releases
+		report.Operation = &operation
+		report.Set = []update.Condition{databaseFailed(update.ReasonRestoring, message)}
+		report.Event = &update.Event{Warning: true, Reason: "RestoringDatabase", Message: message}
+	})
+	if err != nil {
+		return ending{}, err
+	}
+	r.state.Releases, r.state.Operation = releases, operation
+	return r.restore(operation, message)
+}
+
+// restore puts the backup back with the image that made it, then the code.
+func (r *run) restore(operation, message string) (ending, error) {
+	result, err := r.operate(update.OperationRestore, operation, r.target, false)
+	if err != nil && is(err, update.FailureSiteGone) {
+		return ending{}, err
+	}
+	if err != nil || result.Outcome != update.Succeeded {
+		what := result.Message
+		if err != nil {
+			what = explain(err)
+		}
+		return r.restoreFailed(message, fmt.Sprintf("the restore failed as well: %s", sentence(what)))
+	}
+	return r.backOnDatabase(operation, update.ReasonRestored, message)
+}
+
+// backOnDatabase rolls the code back onto a database that is as it was before, then lifts maintenance mode.
+func (r *run) backOnDatabase(operation, reason, message string) (ending, error) {
+	releases := r.state.Releases
+	releases.Target, releases.Failed = r.target, r.target
+	if releases.Failsafe == "" || releases.Failsafe == r.target {
+		releases.Serving = r.target
+	} else {
+		found, err := r.restoreCode(releases.Failsafe, true)
+		if err != nil {
+			return ending{}, err
+		}
+		if found != nil {
+			return r.restoreFailed(message, fmt.Sprintf("the rollback to %s failed as well: %s", releases.Failsafe, sentence(found.message)))
+		}
+		releases.Serving = releases.Failsafe
+	}
+	if found, err := r.lift(operation, releases.Serving); err != nil {
+		return ending{}, err
+	} else if found != nil {
+		return r.restoreFailed(message, sentence(found.message))
+	}
+	message = fmt.Sprintf("%s The site serves %s on the database as it was before.", message, releases.Serving)
+	return r.conclude(update.PhaseRestored, releases, databaseFailed(reason, message))
+}
+
+// lift puts maintenance mode and CronJobs back as they were.
+func (r *run) lift(operation, release string) (*fault, error) {
+	result, err := r.operate(update.OperationLift, operation, release, false)
+	if err != nil {
+		return r.orGone(err)
+	}
+	if result.Outcome != update.Succeeded {
+		return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
+	}
+	_, err = call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
+	return nil, err
+}
+
+// restoreFailed stops with maintenance mode on: a person is needed.
+func (r *run) restoreFailed(message, what string) (ending, error) {
+	releases := r.state.Releases
+	releases.Target, releases.Failed = r.target, r.target
+	if r.change.Release != "" {
+		releases.Serving = r.change.Release
+	}
+	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.", message, capital(what))
+	return r.conclude(update.PhaseRestoreFailed, releases, databaseFailed(update.ReasonRestoreFailed, message))
+}
+
+// resumeOperation settles the database operation of a run that was lost, from what it finds.
+func (r *run) resumeOperation() (ending, error) {
+	r.marked = true
+	operation := r.state.Operation
+	if target := r.state.Releases.Target; target != "" {
+		r.target, r.control.target = target, target
+	}
+	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
+		return r.undoDatabase(operation, fault{update.ReasonStepFailed, "the run was lost while the database was being restored"})
+	}
+	// Without a backup volume there is no journal that keeps updatedb from running twice, so the Job must still be there.
+	end, err := r.settleUpdate(operation, !r.state.Settings.Backup)
+	if err != nil || end.over() {
+		return end, err
+	}
+	if end, err = r.verify(); err != nil || end.over() {
+		return end, err
+	}
+	if end, err = r.finish(); err == nil && r.state.Release != r.target {
+		return ending{again: true}, nil
+	}
+	return end, err
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,14 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// Register registers every workflow under its name from the contract, so that a rename in Go cannot orphan an open run.
+func Register(r worker.WorkflowRegistry) {
+	r.RegisterWorkflowWithOptions(UpdateSite, workflow.RegisterOptions{Name: update.UpdateSiteWorkflow})
+	r.RegisterWorkflowWithOptions(CheckSite, workflow.RegisterOptions{Name: update.CheckSiteWorkflow})
+}

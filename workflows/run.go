@@ -1,0 +1,254 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// run is one execution of UpdateSite.
+type run struct {
+	site update.Site
+	id   string
+	// ctx ends with the run's cancellation; steady outlives it, so that a cancelled run still puts the site in order.
+	ctx, steady workflow.Context
+	control     *control
+
+	state    update.State
+	from     string
+	target   string
+	change   update.Change
+	phase    update.Phase
+	progress update.Progress
+	// marked is set once the site carries the annotation updateInProgress on behalf of this run.
+	marked bool
+	// seen is control.woken at the last look at the resource.
+	seen int
+	// updated is the operation that updated the database in this pass; nil while the database is as it was.
+	updated *update.OperationResult
+}
+
+func newRun(ctx workflow.Context, site update.Site) (*run, error) {
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	r := &run{
+		site: site, id: workflow.GetInfo(ctx).WorkflowExecution.RunID,
+		ctx: ctx, steady: steady, control: &control{}, progress: update.Progress{Site: site},
+	}
+	r.control.listen(steady)
+	err := workflow.SetQueryHandler(ctx, update.QueryState, func() (update.Progress, error) {
+		progress := r.progress
+		progress.Paused = r.control.paused
+		return progress, nil
+	})
+	return r, err
+}
+
+func (r *run) cancelled() bool { return r.ctx.Err() != nil }
+
+// inspect looks at the world, and takes the wanted release from it.
+func (r *run) inspect() (gone bool, err error) {
+	r.control.drain(r.steady)
+	r.seen = r.control.woken
+	state, err := call(r.steady, quick(), "look at the site and its Deployment", update.Inspect, r.site)
+	if err != nil || state.Gone {
+		return true, err
+	}
+	r.state, r.site = state, state.Site
+	r.from, r.target = state.Releases.Serving, state.Release
+	r.control.target, r.control.retarget = state.Release, ""
+	r.updated = nil
+	r.change = update.Change{Site: r.site, UID: state.Workload.UID}
+	r.progress.From, r.progress.Target = r.from, r.target
+	return false, nil
+}
+
+// workLeft tells whether this site needs anything of a run. A failed target is not tried again without a new wish.
+func (r *run) workLeft() bool {
+	s := r.state
+	retry := s.Retry != "" && s.Retry != s.ObservedRetry
+	if !s.Initialized || (!retry && (s.Release == s.Releases.Failed || frozen(s))) {
+		return false
+	}
+	return retry || s.InProgress || s.Release != s.Releases.Serving || s.Release != s.Workload.Release ||
+		s.Releases.Failed != "" || s.CodeFailed != "" || s.DatabaseFailed != "" || s.Pending != ""
+}
+
+// frozen tells whether a person must say, by a retry, that the site is in order again.
+func frozen(s update.State) bool {
+	return s.DatabaseFailed == update.ReasonFrozen || s.DatabaseFailed == update.ReasonRestoreFailed ||
+		s.CodeFailed == update.ReasonRollbackFailed
+}
+
+// tidy ends a run that has nothing to do; a leftover of a lost run is cleared.
+func (r *run) tidy() (ending, error) {
+	end := ending{idle: true, phase: update.PhaseSucceeded, message: fmt.Sprintf("Nothing to do: the site is at %s.", r.from)}
+	if r.state.Release == r.state.Releases.Failed {
+		end.message = fmt.Sprintf("Nothing to do: the update to %s failed and is not tried again.", r.target)
+	}
+	if r.state.InProgress {
+		report := update.Report{Site: r.site, Finished: true, InProgress: update.MarkClear}
+		return end, r.write("clear the mark of a lost run", report)
+	}
+	return end, nil
+}
+
+// wait holds the run while updates are paused or the window is closed, before anything is marked.
+func (r *run) wait() (ending, error) {
+	for r.state.Paused || r.state.OpensIn > 0 {
+		if r.state.InProgress {
+			return ending{}, nil // the site is half way already: leaving it there is worse than finishing now
+		}
+		message := "Updates are paused."
+		limit := 6 * time.Hour
+		if !r.state.Paused {
+			message, limit = "The update window is closed.", r.state.OpensIn
+		}
+		r.describe(update.PhaseWaiting, message)
+		woken := r.control.woken
+		_, err := workflow.AwaitWithTimeout(r.ctx, limit, func() bool { return r.control.woken != woken })
+		if err != nil || r.control.aborted {
+			return r.abort()
+		}
+		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
+			return ending{}, workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, update.Request{Site: r.site})
+		}
+		if gone, err := r.inspect(); err != nil || gone {
+			return superseded("The site was deleted or replaced."), err
+		}
+	}
+	return ending{}, nil
+}
+
+// mark says on the resource that a run changes the site.
+func (r *run) mark() error {
+	r.marked = true
+	message := fmt.Sprintf("Moving to %s.", r.target)
+	report := r.report(update.PhaseRollingOut, message)
+	report.Started, report.InProgress = true, update.MarkSet
+	releases := r.state.Releases
+	releases.Target, releases.Failed = r.target, ""
+	report.Releases = &releases
+	report.Remove = []string{update.ConditionCodeUpdateFailed, update.ConditionDBUpdatesFailed}
+	report.ObservedRetry = &r.state.Retry
+	report.Event = &update.Event{Reason: "UpdateStarted", Message: fmt.Sprintf("Update from %s to %s started.", known(r.from), r.target)}
+	r.searchable()
+	if err := r.write("mark the site as updating", report); err != nil {
+		return err
+	}
+	r.state.Releases = releases
+	return nil
+}
+
+// gate holds the run between steps while it is paused by signal.
+func (r *run) gate(ctx workflow.Context) error {
+	if !r.control.paused {
+		return ctx.Err()
+	}
+	r.describe(r.phase, "Paused by signal; send the signal resume to go on.")
+	return workflow.Await(ctx, func() bool { return !r.control.paused })
+}
+
+// enter begins a phase: it is written to the resource before its step runs, so that a lost run can be understood.
+func (r *run) enter(phase update.Phase, message string, change func(*update.Report)) error {
+	report := r.report(phase, message)
+	if change != nil {
+		change(&report)
+	}
+	return r.write(fmt.Sprintf("record the phase %s", phase), report)
+}
+
+func (r *run) report(phase update.Phase, message string) update.Report {
+	r.describe(phase, message)
+	return update.Report{
+		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: r.id, Phase: phase, Message: message,
+	}
+}
+
+func (r *run) write(summary string, report update.Report) error {
+	_, err := call(r.steady, quick(), summary, update.WriteReport, report)
+	return err
+}
+
+// describe keeps the query, the run's page in the Web UI and the search attribute true.
+func (r *run) describe(phase update.Phase, message string) {
+	if phase == "" {
+		return
+	}
+	moved := r.phase != phase
+	r.phase, r.progress.Phase, r.progress.Message = phase, phase, message
+	workflow.SetCurrentDetails(r.steady, details(r.progress))
+	if moved {
+		r.searchable()
+	}
+}
+
+// searchable upserts the search attributes, where the namespace has them: they are there exactly if the start set them.
+func (r *run) searchable() {
+	key := temporal.NewSearchAttributeKeyKeyword(update.SearchSite)
+	if !workflow.GetTypedSearchAttributes(r.steady).ContainsKey(key) {
+		return
+	}
+	err := workflow.UpsertTypedSearchAttributes(r.steady,
+		temporal.NewSearchAttributeKeyKeyword(update.SearchTarget).ValueSet(r.target),
+		temporal.NewSearchAttributeKeyKeyword(update.SearchPhase).ValueSet(string(r.phase)))
+	if err != nil {
+		workflow.GetLogger(r.steady).Warn("search attributes are not set", "error", err)
+	}
+}
+
+func details(p update.Progress) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s: %s → %s\n\n", p.Site, known(p.From), p.Target)
+	fmt.Fprintf(&b, "**%s** %s\n", p.Phase, p.Message)
+	if p.LastOutput != "" {
+		fmt.Fprintf(&b, "\nLast output: `%s`\n", strings.ReplaceAll(p.LastOutput, "`", "'"))
+	}
+	if next := advice(p.Phase); next != "" {
+		fmt.Fprintf(&b, "\n%s\n", next)
+	}
+	return b.String()
+}
+
+// advice says what happens next, or what a person can do.
+func advice(phase update.Phase) string {
+	switch phase {
+	case update.PhaseWaiting:
+		return "Next: the update starts when updates are resumed and the window is open. Signal `abort` gives it up."
+	case update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase:
+		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseUpdatingDatabase:
+		return "The operation is let finish: cancelling takes effect afterwards. Its log: `kubectl logs job/…` as the activity's result names it."
+	case update.PhaseRestoring, update.PhaseRollingBack:
+		return "The site is being put back in order; nothing needs to be done."
+	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:
+		return "A person is needed: see the conditions of the site, mend it, then set the annotation `drupdate.dev/retry` to a new value."
+	case update.PhaseRolledBack, update.PhaseRestored, update.PhaseCodeFailed, update.PhaseAborted:
+		return "This release is not tried again until the spec changes, or the annotation `drupdate.dev/retry` gets a new value."
+	default:
+		return ""
+	}
+}
+
+func known(release string) string {
+	if release == "" {
+		return "none"
+	}
+	return release
+}
+
+// sentence makes one sentence of a fault's text.
+func sentence(text string) string {
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
+	if len(text) > 900 {
+		text = strings.ToValidUTF8(text[:900], "") + "…"
+	}
+	if text == "" || strings.HasSuffix(text, ".") || strings.HasSuffix(text, "…") {
+		return text
+	}
+	return text + "."
+}

@@ -1,0 +1,91 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// heartbeat bounds how late a lost worker, or a cancellation, is noticed: the SDK sends at 0.8 of it.
+const heartbeat = 20 * time.Second
+
+// quick is for reads and writes of single objects. A transient error never fails a site, so attempts are unlimited:
+// while the API server is away the run waits.
+func quick() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+		},
+	}
+}
+
+// asking is for questions to Drush. One attempt may take as long as the slowest cache rebuild on record times a hundred;
+// all attempts together are limited, since a site that cannot be asked for 15 minutes is a finding.
+func asking() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout:    6 * time.Minute,
+		ScheduleToCloseTimeout: 15 * time.Minute,
+		HeartbeatTimeout:       heartbeat,
+		WaitForCancellation:    true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
+		},
+	}
+}
+
+// watching is for activities that poll until the world decides. They carry their own deadline; limit only ends one that
+// lost it, and a lost worker is noticed by the heartbeat.
+func watching(limit time.Duration) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: limit + 30*time.Minute,
+		HeartbeatTimeout:    heartbeat,
+		WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
+		},
+	}
+}
+
+// call runs one activity. The summary says in the Web UI what it does.
+func call[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, summary string, op update.Op[In, Out], in In) (Out, error) {
+	options.Summary = summary
+	var out Out
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), string(op), in).Get(ctx, &out)
+	return out, err
+}
+
+// is tells whether an activity failed for good with a failure type of the contract.
+func is(err error, failureType string) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == failureType
+}
+
+// failureType is the type of a permanent activity error, or the reason for a step that could not be carried out.
+func failureType(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.NonRetryable() && app.Type() != "" {
+		return app.Type()
+	}
+	return update.ReasonStepFailed
+}
+
+// explain is an activity error's own sentence, without the wrapping of Temporal: the same text for the same fault.
+func explain(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		if cause := errors.Unwrap(timeout); cause != nil {
+			return explain(cause)
+		}
+		return "no answer in time"
+	}
+	return err.Error()
+}

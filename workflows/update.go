@@ -1,0 +1,133 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// UpdateSite moves one site to its wanted release and ends. It is level-based: it looks at the world and does what is
+// left, so starting it twice, or again after a lost run, is safe. A run that ends well completes; one that ends with a
+// failed target fails with the phase as error type, after the site is in order again; one that was cancelled is cancelled.
+func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error) {
+	r, err := newRun(ctx, req.Site)
+	if err != nil {
+		return update.Summary{}, err
+	}
+	var last ending
+	for {
+		end, err := r.pass()
+		if workflow.IsContinueAsNewError(err) {
+			return update.Summary{}, err
+		}
+		if err != nil {
+			end = r.lost(err)
+		}
+		if end.idle && last.phase != "" {
+			end = last
+		}
+		last = end
+		if end.again || r.wantedAgain(end) {
+			continue
+		}
+		r.describe(end.phase, end.message)
+		return r.summary(end)
+	}
+}
+
+// pass is the story of one update, from a look at the world to the end of what was left to do.
+func (r *run) pass() (ending, error) {
+	if gone, err := r.inspect(); err != nil || gone {
+		return superseded("The site was deleted or replaced."), err
+	}
+	switch {
+	case r.state.Operation != "":
+		return r.resumeOperation()
+	case r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != "":
+		return r.resumeRollback()
+	case !r.workLeft():
+		return r.tidy()
+	}
+	if end, err := r.wait(); err != nil || end.over() {
+		return end, err
+	}
+	if err := r.mark(); err != nil {
+		return ending{}, err
+	}
+	for _, step := range []func() (ending, error){
+		r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify,
+	} {
+		if end, err := step(); err != nil || end.over() {
+			return end, err
+		}
+	}
+	return r.finish()
+}
+
+// ending says how a pass ended. The zero value means that it goes on.
+type ending struct {
+	phase   update.Phase
+	message string
+	// again asks for another pass: the target changed, or the world did.
+	again bool
+	// idle says that the pass found nothing to do, and tells nothing about an earlier one.
+	idle bool
+}
+
+func (e ending) over() bool { return e.again || e.phase != "" }
+
+func superseded(message string) ending {
+	return ending{phase: update.PhaseSuperseded, message: message}
+}
+
+// wantedAgain tells whether something came up during the pass that this run must still look at.
+func (r *run) wantedAgain(end ending) bool {
+	if end.phase == update.PhaseSuperseded || r.control.aborted || r.cancelled() {
+		return false
+	}
+	r.control.drain(r.steady)
+	return r.control.woken != r.seen
+}
+
+// lost ends a run in which a step could not be carried out at all: the site is gone, or something permanent is wrong.
+func (r *run) lost(err error) ending {
+	if is(err, update.FailureSiteGone) {
+		return superseded("The site was deleted or replaced.")
+	}
+	message := sentence(explain(err))
+	phase := update.PhaseCodeFailed
+	if r.state.Operation != "" {
+		phase = update.PhaseRestoreFailed
+	}
+	report := r.report(phase, message)
+	report.Finished, report.InProgress = true, update.MarkClear
+	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
+	if r.target != "" {
+		releases := r.state.Releases
+		releases.Target, releases.Failed = r.target, r.target
+		condition := codeFailed(failureType(err), message)
+		if r.state.Operation != "" {
+			condition = databaseFailed(update.ReasonRestoreFailed, message)
+		}
+		report.Releases, report.Set, report.Operation = &releases, []update.Condition{condition}, new(string)
+	}
+	if err := r.write("record that the run cannot go on", report); err != nil {
+		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
+	}
+	return ending{phase: phase, message: message}
+}
+
+// summary turns an ending into the workflow's result.
+func (r *run) summary(end ending) (update.Summary, error) {
+	summary := update.Summary{Phase: end.phase, From: r.from, Target: r.target, Message: end.message}
+	if r.cancelled() && end.phase == update.PhaseAborted {
+		return summary, temporal.NewCanceledError(summary)
+	}
+	switch end.phase {
+	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
+		return summary, nil
+	default:
+		return summary, temporal.NewNonRetryableApplicationError(end.message, string(end.phase), nil, summary)
+	}
+}

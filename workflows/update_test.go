@@ -1,0 +1,503 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// failed is the reading of a site whose target r2 failed and which serves r1.
+var failedOnR1 = update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2", Failed: "r2"}
+
+func TestUpdateSite(t *testing.T) {
+	t.Parallel()
+	bad := update.Answer{Outcome: update.Failed, Message: "broken container"}
+	for _, tc := range []struct {
+		name     string
+		arrange  func(*world)
+		phase    update.Phase
+		releases update.Releases
+		reasons  map[string]string
+		history  []string
+		lifted   bool
+	}{
+		{
+			name: "a good release without database updates is verified and becomes the failsafe", arrange: func(*world) {},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2"},
+		},
+		{
+			name: "pending database updates are applied by one operation",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2"},
+		},
+		{
+			name: "a first cache rebuild that fails is tried again",
+			arrange: func(w *world) {
+				w.caches["r2"] = []update.Answer{bad, {Outcome: update.Succeeded}}
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2"},
+		},
+		{
+			name:    "cache rebuilds that always fail roll back",
+			arrange: func(w *world) { w.caches["r2"] = []update.Answer{bad} },
+			phase:   update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed},
+		},
+		{
+			name: "a rollout that fails rolls back with its own reason",
+			arrange: func(w *world) {
+				w.rollouts["r2"] = update.Rollout{State: update.RolloutFailed, Reason: "ImagePullBackOff", Message: "no such image"}
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: "ImagePullBackOff"},
+		},
+		{
+			name: "a rollback that fails as well stops and says so",
+			arrange: func(w *world) {
+				w.caches["r2"], w.caches["r1"] = []update.Answer{bad}, []update.Answer{bad}
+			},
+			phase: update.PhaseRollbackFailed, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonRollbackFailed},
+		},
+		{
+			name: "a first release that fails has nothing to go back to",
+			arrange: func(w *world) {
+				w.state.Releases = update.Releases{}
+				w.caches["r2"] = []update.Answer{bad}
+			},
+			phase: update.PhaseCodeFailed, releases: update.Releases{Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed},
+		},
+		{
+			name:    "an unknown answer about pending updates is a code failure, never none",
+			arrange: func(w *world) { w.pending["r2"] = []update.Pending{{Message: "stream cut"}} },
+			phase:   update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{
+				update.ConditionCodeUpdateFailed: update.ReasonDatabaseUnknown, update.ConditionDBUpdatesPending: update.ReasonProbeFailed,
+			},
+		},
+		{
+			name: "an unknown answer is asked for again",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{{}, {}, none()}
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2"},
+		},
+		{
+			name: "a database update that fails is restored, then the code goes back, then maintenance is lifted",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true, Step: "updatedb", Message: "hook threw"}
+			},
+			phase: update.PhaseRestored, releases: failedOnR1, history: []string{"r2", "r1"}, lifted: true,
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestored, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "an operation of unknown outcome is restored as well",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Message: "the Job is gone"}
+			},
+			phase: update.PhaseRestored, releases: failedOnR1, history: []string{"r2", "r1"}, lifted: true,
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestored, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "a backup that fails touches nothing: the code goes back and nothing is restored",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Step: "backup", Message: "dump truncated"}
+				w.ops[update.OperationRestore] = update.OperationResult{Outcome: update.Failed, Message: "must not run"}
+			},
+			phase: update.PhaseRestored, releases: failedOnR1, history: []string{"r2", "r1"}, lifted: true,
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonUntouched, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "a restore that fails stops with maintenance mode on",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+				w.ops[update.OperationRestore] = update.OperationResult{Outcome: update.Failed, Message: "no space"}
+			},
+			phase:    update.PhaseRestoreFailed,
+			releases: update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "freeze leaves code, database and maintenance mode",
+			arrange: func(w *world) {
+				w.state.Settings.Restore = false
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+			},
+			phase:    update.PhaseFrozen,
+			releases: update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonFrozen, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "a site that does not work after its database update is restored",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.verify["r2"] = update.Answer{Outcome: update.Failed, Message: "bootstrap failed"}
+			},
+			phase: update.PhaseRestored, releases: failedOnR1, history: []string{"r2", "r1"}, lifted: true,
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestored, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name:    "a site that does not work without database updates is rolled back",
+			arrange: func(w *world) { w.verify["r2"] = update.Answer{Outcome: update.Failed, Message: "bootstrap failed"} },
+			phase:   update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonVerifyFailed},
+		},
+		{
+			name: "a suspended Deployment judges nothing",
+			arrange: func(w *world) {
+				w.rollouts["r2"] = update.Rollout{State: update.RolloutSuspended, Message: "the Deployment asks for no replicas"}
+			},
+			phase: update.PhaseSuspended, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2", "r1"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "an image that somebody else keeps setting is not fought over",
+			arrange: func(w *world) {
+				w.rollouts["r2"] = update.Rollout{State: update.RolloutOverruled, Message: "another manager sets the image"}
+			},
+			phase: update.PhaseCodeFailed, releases: failedOnR1, history: []string{"r2"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonOverruled},
+		},
+		{
+			name: "a replaced Deployment ends the run",
+			arrange: func(w *world) {
+				w.rollouts["r2"] = update.Rollout{State: update.RolloutReplaced}
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "a missing Drush is not tried twice and rolls back",
+			arrange: func(w *world) {
+				w.caches["r2"] = []update.Answer{{Outcome: update.Failed, Reason: update.FailureDrushMissing, Message: "drush: not found"}}
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.FailureDrushMissing},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			tc.arrange(w)
+			summary, err := w.run(t)
+			if err != nil {
+				summary.Phase = phaseOf(t, err)
+			}
+			require.Equal(t, tc.phase, summary.Phase)
+			require.Equal(t, tc.releases, w.state.Releases)
+			require.Equal(t, tc.history, w.history)
+			require.Equal(t, tc.lifted, w.lifted)
+			if tc.reasons == nil {
+				tc.reasons = map[string]string{}
+			}
+			require.Equal(t, tc.reasons, w.reasons())
+			w.orderly(t)
+		})
+	}
+}
+
+func TestRunWithNothingToDoEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		arrange func(*world)
+	}{
+		{"the site is at its release", func(w *world) { w.state.Release = "r1" }},
+		{"the target failed before and nobody asks again", func(w *world) {
+			w.state.Releases.Failed = "r2"
+			w.conditions[update.ConditionCodeUpdateFailed] = update.Condition{Reason: "x"}
+		}},
+		{"a frozen site waits for a person", func(w *world) {
+			w.state.Release = "r3"
+			w.state.Releases.Failed = "r2"
+			w.conditions[update.ConditionDBUpdatesFailed] = update.Condition{Reason: update.ReasonFrozen}
+		}},
+		{"the site is not installed", func(w *world) { w.state.Initialized = false }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			tc.arrange(w)
+			_, err := w.run(t)
+			require.NoError(t, err)
+			require.Equal(t, []string{"Inspect"}, w.calls)
+		})
+	}
+}
+
+func TestRetryAsksForAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.Releases = failedOnR1
+	w.state.Retry = "again"
+	w.conditions[update.ConditionCodeUpdateFailed] = update.Condition{Reason: "x"}
+	summary, err := w.run(t)
+	require.NoError(t, err)
+	require.Equal(t, update.PhaseSucceeded, summary.Phase)
+	require.Equal(t, "again", w.state.ObservedRetry)
+	require.Empty(t, w.reasons())
+}
+
+// Every activity of a full update, in the order of the first call.
+var everyStep = []string{
+	"Inspect", "WriteReport", "SetRelease", "WaitRollout", "RebuildCaches", "PendingUpdates", "SuspendCron", "RunOperation", "ResumeCron", "VerifySite",
+}
+
+func TestEveryStepThatFailsForGoodLeavesOrder(t *testing.T) {
+	t.Parallel()
+	for _, step := range everyStep {
+		for _, kind := range []string{update.FailureForbidden, update.FailureInvalid, update.FailureSiteGone} {
+			t.Run(step+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld()
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.before[step] = func() { w.failing[step] = fatal(kind) }
+				_, err := w.run(t)
+				if step == "WriteReport" || kind == update.FailureSiteGone {
+					return // nothing can be written on a site that refuses writes or is gone; ending is all
+				}
+				require.Error(t, err)
+				require.False(t, w.state.InProgress)
+				if step != "Inspect" { // of a site that cannot be read, no target is known that could be called failed
+					require.NotEmpty(t, w.reasons())
+				}
+			})
+		}
+	}
+}
+
+func TestEveryStepCancelledOrAborted(t *testing.T) {
+	t.Parallel()
+	for _, step := range everyStep {
+		for _, how := range []string{"cancel", "abort"} {
+			t.Run(how+" at "+step, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld()
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				summary, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+					w.after[step] = func() {
+						if how == "cancel" {
+							env.CancelWorkflow()
+						} else {
+							env.SignalWorkflow(update.SignalAbort, nil)
+						}
+					}
+				})
+				w.orderly(t)
+				switch step {
+				case "SuspendCron", "RunOperation", "ResumeCron", "VerifySite": // the operation is let finish, and succeeded
+					require.NoError(t, err)
+					require.Equal(t, update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, w.state.Releases)
+				default:
+					if how == "cancel" {
+						require.True(t, temporal.IsCanceledError(err), "%v", err)
+					} else {
+						require.Equal(t, update.PhaseAborted, summary.Phase)
+					}
+					require.Equal(t, failedOnR1, w.state.Releases)
+					require.Equal(t, "r1", w.state.Workload.Release)
+					require.Empty(t, w.ran)
+					require.Equal(t, update.ReasonAborted, w.conditions[update.ConditionCodeUpdateFailed].Reason)
+				}
+			})
+		}
+	}
+}
+
+func TestEveryStepRetargeted(t *testing.T) {
+	t.Parallel()
+	for _, step := range everyStep {
+		t.Run("at "+step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+			_, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+				w.after[step] = func() {
+					w.state.Release = "r3"
+					env.SignalWorkflow(update.SignalRetarget, update.Retarget{Release: "r3"})
+				}
+			})
+			require.NoError(t, err)
+			require.Equal(t, update.Releases{Serving: "r3", Failsafe: "r3", Target: "r3"}, w.state.Releases)
+			require.Equal(t, "r3", w.state.Workload.Release)
+			w.orderly(t)
+		})
+	}
+}
+
+func TestPauseHoldsTheRunBetweenSteps(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	summary, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		w.after["WaitRollout"] = func() { env.SignalWorkflow(update.SignalPause, nil) }
+		env.RegisterDelayedCallback(func() {
+			require.NotContains(t, w.calls, "RebuildCaches")
+			value, err := env.QueryWorkflow(update.QueryState)
+			require.NoError(t, err)
+			var progress update.Progress
+			require.NoError(t, value.Get(&progress))
+			require.True(t, progress.Paused)
+			require.Equal(t, "r2", progress.Target)
+			env.SignalWorkflow(update.SignalResume, nil)
+		}, time.Hour)
+	})
+	require.NoError(t, err)
+	require.Equal(t, update.PhaseSucceeded, summary.Phase)
+}
+
+func TestClosedWindowAndPausedSpecAreWaitedForUnmarked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name          string
+		arrange, open func(*world)
+	}{
+		{
+			"window", func(w *world) { w.state.OpensIn = 3 * time.Hour },
+			func(w *world) { w.state.OpensIn = 0 },
+		},
+		{"paused", func(w *world) { w.state.Paused = true }, func(w *world) { w.state.Paused = false }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			tc.arrange(w)
+			summary, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+				env.RegisterDelayedCallback(func() {
+					require.False(t, w.state.InProgress)
+					require.Empty(t, w.history)
+					tc.open(w)
+					env.SignalWorkflow(update.SignalRetarget, update.Retarget{Release: "r2"})
+				}, 2*time.Hour)
+			})
+			require.NoError(t, err)
+			require.Equal(t, update.PhaseSucceeded, summary.Phase)
+		})
+	}
+}
+
+func TestLostRunsAreRecovered(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		arrange  func(*world)
+		phase    update.Phase
+		releases update.Releases
+		ran      []update.OperationKind
+	}{
+		{
+			name: "while rolling out: it goes on to the wanted release",
+			arrange: func(w *world) {
+				w.state.LastPhase, w.state.Releases.Target, w.state.Workload.Release = update.PhaseRollingOut, "r2", "r2"
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+		},
+		{
+			name: "while rolling back: the rollback is finished, and the failed target is not tried again",
+			arrange: func(w *world) {
+				w.state.LastPhase, w.state.Releases, w.state.Workload.Release = update.PhaseRollingBack, failedOnR1, "r2"
+				w.conditions[update.ConditionCodeUpdateFailed] = update.Condition{Reason: "ImagePullBackOff"}
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1,
+		},
+		{
+			name: "while the database operation ran: its Job is found again and its verdict counts",
+			arrange: func(w *world) {
+				w.state.LastPhase, w.state.Releases.Target, w.state.Workload.Release = update.PhaseUpdatingDatabase, "r2", "r2"
+				w.state.Operation = "lost-run"
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+			ran: []update.OperationKind{update.OperationUpdate},
+		},
+		{
+			name: "while restoring: the restore is finished",
+			arrange: func(w *world) {
+				w.state.LastPhase, w.state.Releases, w.state.Workload.Release = update.PhaseRestoring, failedOnR1, "r2"
+				w.state.Operation = "lost-run"
+				w.conditions[update.ConditionDBUpdatesFailed] = update.Condition{Reason: update.ReasonRestoring}
+			},
+			phase: update.PhaseRestored, releases: failedOnR1,
+			ran: []update.OperationKind{update.OperationRestore, update.OperationLift},
+		},
+		{
+			name: "and the target moved on meanwhile: the operation is settled first, then the new target is reached",
+			arrange: func(w *world) {
+				w.state.LastPhase, w.state.Releases.Target, w.state.Workload.Release = update.PhaseUpdatingDatabase, "r2", "r2"
+				w.state.Operation, w.state.Release = "lost-run", "r3"
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r3", Failsafe: "r3", Target: "r3"},
+			ran: []update.OperationKind{update.OperationUpdate},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.state.InProgress, w.state.LastRunID = true, "lost-run"
+			tc.arrange(w)
+			summary, err := w.run(t)
+			if err != nil {
+				summary.Phase = phaseOf(t, err)
+			}
+			require.Equal(t, tc.phase, summary.Phase)
+			require.Equal(t, tc.releases, w.state.Releases)
+			var kinds []update.OperationKind
+			for _, op := range w.ran {
+				require.Equal(t, "lost-run", op.RunID, "the operation keeps the name of the run that began it")
+				kinds = append(kinds, op.Kind)
+			}
+			require.Equal(t, tc.ran, kinds)
+			w.orderly(t)
+		})
+	}
+}
+
+func TestTransientErrorsNeverFailASite(t *testing.T) {
+	t.Parallel()
+	for _, step := range everyStep {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+			failures := 0
+			var again func()
+			again = func() {
+				failures++
+				w.failing[step] = temporal.NewApplicationError("the API server is away", "")
+				if failures < 5 {
+					w.before[step] = again
+					return
+				}
+				w.failing[step] = nil
+			}
+			w.before[step] = again
+			summary, err := w.run(t)
+			require.NoError(t, err)
+			require.Equal(t, update.PhaseSucceeded, summary.Phase)
+			w.orderly(t)
+		})
+	}
+}

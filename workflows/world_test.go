@@ -1,0 +1,295 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/drupdate/drupdate/internal/update"
+	"github.com/drupdate/drupdate/workflows"
+)
+
+// world plays the cluster: activities read and change it, tests look at what is left.
+type world struct {
+	state      update.State
+	conditions map[string]update.Condition
+	finished   bool
+	backups    []update.Backup
+	events     []update.Event
+	// image is the Deployment's release; history every release that it was set to.
+	history []string
+	cron    string
+	lifted  bool
+
+	rollouts map[string]update.Rollout
+	caches   map[string][]update.Answer
+	pending  map[string][]update.Pending
+	verify   map[string]update.Answer
+	ops      map[update.OperationKind]update.OperationResult
+	ran      []update.Operation
+	install  []update.Installed
+	failing  map[string]error
+	before   map[string]func()
+	after    map[string]func()
+	calls    []string
+}
+
+// newWorld is an installed site that serves r1 and whose owner wants r2.
+func newWorld() *world {
+	w := &world{
+		state: update.State{
+			Site: site(), Release: "r2", Generation: 2, Initialized: true,
+			Settings: update.Settings{
+				RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true, Restore: true,
+			},
+			Releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r1"},
+			Workload: update.Workload{Exists: true, UID: "d1", Release: "r1", Available: true},
+		},
+		conditions: map[string]update.Condition{},
+		rollouts:   map[string]update.Rollout{},
+		caches:     map[string][]update.Answer{},
+		pending:    map[string][]update.Pending{},
+		verify:     map[string]update.Answer{},
+		failing:    map[string]error{},
+		before:     map[string]func(){},
+		after:      map[string]func(){},
+	}
+	w.ops = map[update.OperationKind]update.OperationResult{
+		update.OperationUpdate: {
+			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
+			Backup: &update.Backup{Name: "b", Release: "r1", Bytes: 9, SHA256: "ab"},
+		},
+		update.OperationRestore: {Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "1"},
+		update.OperationLift:    {Outcome: update.Succeeded, Step: "done", Maintenance: "0"},
+		update.OperationInstall: {Outcome: update.Succeeded, Step: "done"},
+	}
+	return w
+}
+
+func site() update.Site { return update.Site{Namespace: "prod", Name: "blog", UID: "u1"} }
+
+func some(names ...string) update.Pending {
+	return update.Pending{State: update.PendingSome, Updates: names, Count: len(names)}
+}
+
+func none() update.Pending { return update.Pending{State: update.PendingNone} }
+
+// step records a call, lets a test interfere, and fails where it asks for that.
+func (w *world) step(ctx context.Context, name string) error {
+	w.calls = append(w.calls, name)
+	if hook := w.before[name]; hook != nil {
+		delete(w.before, name)
+		hook()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return w.failing[name]
+}
+
+func (w *world) done(name string) {
+	if hook := w.after[name]; hook != nil {
+		delete(w.after, name)
+		hook()
+	}
+}
+
+// next takes the first of a queue of answers; the last one stays.
+func next[T any](queues map[string][]T, key string, otherwise T) T {
+	queue := queues[key]
+	if len(queue) == 0 {
+		return otherwise
+	}
+	if len(queue) > 1 {
+		queues[key] = queue[1:]
+	}
+	return queue[0]
+}
+
+func bind[In, Out any](env *testsuite.TestWorkflowEnvironment, w *world, op update.Op[In, Out], fn func(context.Context, In) (Out, error)) {
+	name := string(op)
+	env.RegisterActivityWithOptions(func(ctx context.Context, in In) (Out, error) {
+		if err := w.step(ctx, name); err != nil {
+			var zero Out
+			return zero, err
+		}
+		out, err := fn(ctx, in)
+		w.done(name)
+		return out, err
+	}, activity.RegisterOptions{Name: name})
+}
+
+func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
+	bind(env, w, update.Inspect, func(context.Context, update.Site) (update.State, error) { return w.inspect(), nil })
+	bind(env, w, update.WriteReport, func(_ context.Context, r update.Report) (update.None, error) {
+		w.report(r)
+		return update.None{}, nil
+	})
+	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) { return w.set(c), nil })
+	bind(env, w, update.WaitRollout, func(_ context.Context, r update.RolloutWait) (update.Rollout, error) {
+		if rollout, ok := w.rollouts[r.Change.Release]; ok {
+			return rollout, nil
+		}
+		return update.Rollout{State: update.RolloutComplete}, nil
+	})
+	bind(env, w, update.RebuildCaches, func(_ context.Context, q update.Question) (update.Answer, error) {
+		return next(w.caches, q.Release, update.Answer{Outcome: update.Succeeded}), nil
+	})
+	bind(env, w, update.PendingUpdates, func(_ context.Context, q update.Question) (update.Pending, error) {
+		return next(w.pending, q.Release, none()), nil
+	})
+	bind(env, w, update.VerifySite, func(_ context.Context, q update.Question) (update.Answer, error) {
+		if answer, ok := w.verify[q.Release]; ok {
+			return answer, nil
+		}
+		return update.Answer{Outcome: update.Succeeded}, nil
+	})
+	bind(env, w, update.CheckInstalled, func(context.Context, update.Question) (update.Installed, error) {
+		return next(map[string][]update.Installed{"": w.install}, "", update.Installed{}), nil
+	})
+	bind(env, w, update.SuspendCron, func(context.Context, update.Site) (update.None, error) {
+		w.cron = "suspended"
+		return update.None{}, nil
+	})
+	bind(env, w, update.ResumeCron, func(context.Context, update.Site) (update.None, error) {
+		w.cron = "resumed"
+		return update.None{}, nil
+	})
+	bind(env, w, update.RunOperation, func(_ context.Context, op update.Operation) (update.OperationResult, error) {
+		w.ran = append(w.ran, op)
+		if op.Kind == update.OperationLift {
+			w.lifted = true
+		}
+		return w.ops[op.Kind], nil
+	})
+}
+
+func (w *world) inspect() update.State {
+	state := w.state
+	state.CodeFailed = w.conditions[update.ConditionCodeUpdateFailed].Reason
+	state.DatabaseFailed = w.conditions[update.ConditionDBUpdatesFailed].Reason
+	state.Pending = w.conditions[update.ConditionDBUpdatesPending].Reason
+	return state
+}
+
+func (w *world) set(c update.Change) update.Change {
+	if c.UID != "" && c.UID != w.state.Workload.UID {
+		return update.Change{Site: c.Site, Release: c.Release, Replaced: true}
+	}
+	if w.state.Workload.Release != c.Release {
+		w.history = append(w.history, c.Release)
+	}
+	w.state.Workload.Release = c.Release
+	c.UID = w.state.Workload.UID
+	return c
+}
+
+func (w *world) report(r update.Report) {
+	if r.OnlyIdle && w.state.InProgress {
+		return
+	}
+	for _, c := range r.Set {
+		w.conditions[c.Type] = c
+	}
+	for _, kind := range r.Remove {
+		delete(w.conditions, kind)
+	}
+	if r.Releases != nil {
+		w.state.Releases = *r.Releases
+	}
+	if r.Operation != nil {
+		w.state.Operation = *r.Operation
+	}
+	if r.ObservedRetry != nil {
+		w.state.ObservedRetry = *r.ObservedRetry
+	}
+	if r.Backup != nil {
+		w.backups = append(w.backups, *r.Backup)
+	}
+	if r.Event != nil {
+		w.events = append(w.events, *r.Event)
+	}
+	if r.Phase != "" {
+		w.state.LastPhase, w.state.LastMessage, w.state.LastRunID = r.Phase, r.Message, r.RunID
+	}
+	switch r.InProgress {
+	case update.MarkSet:
+		w.state.InProgress = true
+	case update.MarkClear:
+		w.state.InProgress = false
+	case update.MarkKeep:
+	}
+	w.finished = r.Finished
+}
+
+// run executes UpdateSite in this world to its end.
+func (w *world) run(t *testing.T, prepare ...func(*testsuite.TestWorkflowEnvironment)) (update.Summary, error) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet())
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(30 * time.Second)
+	workflows.Register(env)
+	w.register(env)
+	for _, p := range prepare {
+		p(env)
+	}
+	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site()})
+	require.True(t, env.IsWorkflowCompleted())
+	if err := env.GetWorkflowError(); err != nil {
+		return update.Summary{}, err
+	}
+	var summary update.Summary
+	require.NoError(t, env.GetWorkflowResult(&summary))
+	return summary, nil
+}
+
+// reasons are the reasons of the failure conditions, by type.
+func (w *world) reasons() map[string]string {
+	out := map[string]string{}
+	for _, kind := range []string{update.ConditionCodeUpdateFailed, update.ConditionDBUpdatesFailed, update.ConditionDBUpdatesPending} {
+		if c, ok := w.conditions[kind]; ok {
+			out[kind] = c.Reason
+		}
+	}
+	return out
+}
+
+// orderly holds after every run, whatever happened.
+func (w *world) orderly(t *testing.T) {
+	t.Helper()
+	require.False(t, w.state.InProgress, "the annotation updateInProgress is left behind")
+	require.Empty(t, w.state.Operation, "an operation is left unsettled")
+	updates := 0
+	for _, op := range w.ran {
+		if op.Kind == update.OperationUpdate {
+			updates++
+		}
+	}
+	require.LessOrEqual(t, updates, 1, "updatedb was asked for twice: %v", w.ran)
+	if w.cron == "suspended" {
+		require.Contains(t, w.conditions, update.ConditionDBUpdatesFailed, "CronJobs stay suspended and no condition says why")
+	}
+}
+
+// quiet drops what the test environment logs of the faults that tests make on purpose.
+func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
+
+func phaseOf(t *testing.T, err error) update.Phase {
+	t.Helper()
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	return update.Phase(app.Type())
+}
+
+func fatal(kind string) error {
+	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("cannot: %s", kind), kind, nil)
+}
