@@ -10,6 +10,7 @@ import (
 
 	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/podexec"
+	"github.com/drupdate/drupdate/internal/update"
 )
 
 // Clock tells the time and waits. Tests inject one that does not wait.
@@ -29,6 +30,12 @@ type Prober interface {
 	Probe(ctx context.Context, uri string) error
 }
 
+// Metrics counts and times runs.
+type Metrics interface {
+	// RunEnded is told how a run ended, and how long after its mark; zero when it made none.
+	RunEnded(result update.Phase, took time.Duration)
+}
+
 // Deps are what the activities work with.
 type Deps struct {
 	// Client reads live: a cache would answer with what was true before our own write.
@@ -38,14 +45,17 @@ type Deps struct {
 	Clock Clock
 	// Prober is nil where VerifySite must not send HTTP requests.
 	Prober Prober
+	// Metrics is nil where nobody counts.
+	Metrics Metrics
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
 type Activities struct {
-	client client.Client
-	exec   Executor
-	clock  Clock
-	prober Prober
+	client  client.Client
+	exec    Executor
+	clock   Clock
+	prober  Prober
+	metrics Metrics
 }
 
 // New makes the activities.
@@ -53,7 +63,7 @@ func New(deps Deps) *Activities {
 	if deps.Clock == nil {
 		deps.Clock = realClock{}
 	}
-	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober}
+	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics}
 }
 
 type realClock struct{}

@@ -3,11 +3,167 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
+	"go.temporal.io/sdk/activity"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// RunOperation TODO.
+// Pauses between looks at an operation's Job.
+const (
+	firstJobLook = time.Second
+	mostJobLook  = 5 * time.Second
+)
+
+// operationBeat is what RunOperation tells by heartbeat, and remembers by it from one attempt to the next.
+type operationBeat struct {
+	Text string `json:"text"`
+	// Seen is set once the Job was there: one that is missing afterwards vanished, and is never made again.
+	Seen bool `json:"seen,omitempty"`
+}
+
+// RunOperation makes the Job of an operation, or finds the one that an earlier call made, and waits for its verdict.
+// Cancelling it leaves the Job alone: what began on a database must not be cut short. A Job that vanished is Unknown.
 func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (update.OperationResult, error) {
-	return update.OperationResult{}, errors.New("todo")
+	site, err := a.site(ctx, o.Site)
+	if err != nil {
+		return update.OperationResult{}, err
+	}
+	name := sitejob.Name(site.Name, o.RunID, string(o.Kind))
+	state := operationBeat{Text: "looking for Job " + name}
+	if activity.HasHeartbeatDetails(ctx) {
+		_ = activity.GetHeartbeatDetails(ctx, &state) // The journal on the backup volume guards what is lost here.
+	}
+	for n := 0; ; n++ {
+		activity.RecordHeartbeat(ctx, state)
+		seen, result, err := a.lookAtJob(ctx, site, o, name, state)
+		if err != nil {
+			return update.OperationResult{}, err
+		}
+		if result != nil {
+			result.Job = name
+			return *result, nil
+		}
+		state = seen
+		activity.RecordHeartbeat(ctx, state)
+		if err := a.pause(ctx, backoff(n, firstJobLook, mostJobLook)); err != nil {
+			return update.OperationResult{}, err
+		}
+	}
+}
+
+// lookAtJob looks once. Without a result it goes on.
+func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string,
+	before operationBeat,
+) (operationBeat, *update.OperationResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	job := &batchv1.Job{}
+	err := a.client.Get(ctx, client.ObjectKey{Namespace: site.Namespace, Name: name}, job)
+	switch {
+	case apierrors.IsNotFound(err) && (before.Seen || o.MustExist):
+		return before, operationResult(o, nil, nil, before.Text), nil
+	case apierrors.IsNotFound(err):
+		return a.startJob(ctx, site, o, name, before)
+	case err != nil:
+		return before, nil, fmt.Errorf("read Job %q: %w", name, err)
+	}
+	var pods corev1.PodList
+	err = a.client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})
+	if err != nil {
+		return before, nil, fmt.Errorf("list pods of Job %q: %w", name, err)
+	}
+	if result := operationResult(o, job, pods.Items, before.Text); result != nil {
+		return before, result, nil
+	}
+	return operationBeat{Text: a.jobText(ctx, job, pods.Items), Seen: true}, nil, nil
+}
+
+// startJob makes the Job. One that somebody else made meanwhile is as good. A refusal by the API server, before there
+// ever was a Job, is proof that the database is as it was, and so a result.
+func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string,
+	before operationBeat,
+) (operationBeat, *update.OperationResult, error) {
+	job, err := a.buildJob(ctx, site, o, name)
+	if err == nil {
+		if err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker)); err != nil && !apierrors.IsAlreadyExists(err) {
+			err = fmt.Errorf("create Job %q: %w", name, err)
+		} else {
+			return operationBeat{Text: "Job " + name + " is made", Seen: true}, nil, nil
+		}
+	}
+	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && neverTried(ctx, o) {
+		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
+	}
+	return before, nil, err
+}
+
+// neverTried tells whether this is the first attempt of the run that the operation is named after: nobody can have
+// made the Job before. An operation's id is its run's, or begins with it.
+func neverTried(ctx context.Context, o update.Operation) bool {
+	info := activity.GetInfo(ctx)
+	return info.Attempt <= 1 && strings.HasPrefix(o.RunID, info.WorkflowExecution.RunID)
+}
+
+// jobText says for the heartbeat what the Job does, and for the verdict what it waited for.
+func (a *Activities) jobText(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) string {
+	_, _, text := sitejob.Verdict(job, pods)
+	for i := range pods {
+		if pods[i].Status.Phase != corev1.PodPending {
+			continue
+		}
+		if said := a.newestEvent(ctx, &pods[i]); said != "" {
+			return clean(text + "; " + said)
+		}
+	}
+	return clean(text)
+}
+
+// operationResult is the verdict on a Job, or nil while it runs. The database counts as touched unless the script
+// itself, having ended, says that it is not.
+func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, last string) *update.OperationResult {
+	state, said, text := sitejob.Verdict(job, pods)
+	result := &update.OperationResult{Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup)}
+	switch state {
+	case sitejob.Running:
+		return nil
+	case sitejob.Succeeded:
+		result.Outcome, result.Touched = update.Succeeded, said.Touched
+	case sitejob.Failed:
+		result.Outcome, result.Touched = update.Failed, said.Touched || !said.Final()
+	case sitejob.Unknown:
+		if said.Step == "" && strings.HasPrefix(last, "waiting") {
+			result.Message = clean(text + "; it was " + last)
+		}
+	}
+	if said.Maintenance == sitejob.FlagOn || said.Maintenance == sitejob.FlagOff {
+		result.Maintenance = said.Maintenance
+	}
+	return result
+}
+
+// backupOf is a finished backup, or nil.
+func backupOf(o update.Operation, b sitejob.Backup) *update.Backup {
+	if b.Name == "" || b.Bytes <= 0 || b.SHA256 == "" {
+		return nil
+	}
+	taken, _ := time.Parse(time.RFC3339, b.TakenAt) // A time that cannot be read is left out.
+	return &update.Backup{Name: b.Name, Release: o.From, TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+}
+
+// permanentJob gives what sitejob can build neither now nor later its failure type.
+func permanentJob(err error) error {
+	if errors.Is(err, sitejob.ErrInvalid) {
+		return permanent(update.FailureInvalid, "build Job: %w", err)
+	}
+	return err
 }

@@ -2,9 +2,12 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -38,7 +41,7 @@ func (p *HTTPProber) Probe(ctx context.Context, uri string) error {
 	request.Header.Set("Cache-Control", "no-cache")
 	response, err := p.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("probe %q: no answer: %w", uri, err)
+		return fmt.Errorf("probe %q: no answer: %s", uri, unreachable(err))
 	}
 	defer func() {
 		_, _ = io.CopyN(io.Discard, response.Body, 1<<16) // Only so that the connection can be used again.
@@ -48,4 +51,24 @@ func (p *HTTPProber) Probe(ctx context.Context, uri string) error {
 		return fmt.Errorf("probe %q: it answers with status %d", uri, response.StatusCode)
 	}
 	return nil
+}
+
+// unreachable says why there was no answer, without addresses and ports, which are others each time.
+func unreachable(err error) string {
+	var timeout interface{ Timeout() bool }
+	var name *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "it takes too long"
+	case errors.As(err, &name):
+		return "its host name is not known"
+	case errors.As(err, &op):
+		return op.Err.Error()
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
+	}
+	return err.Error()
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,8 +93,45 @@ func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	if err != nil {
 		return fmt.Errorf("write status of %q: %w", r.Site, a.goneIfMissing(err, r.Site))
 	}
+	if err := a.enforce(ctx, object, after); err != nil {
+		return fmt.Errorf("write status of %q: %w", r.Site, err)
+	}
 	site.SetResourceVersion(object.GetResourceVersion())
+	a.count(before, after)
 	return nil
+}
+
+// enforce looks at what came of an apply. A field that a person set by hand is theirs as well, and an apply that leaves
+// it out does not remove it: the worker's share is then written as a whole.
+func (a *Activities) enforce(ctx context.Context, object *unstructured.Unstructured, want ownedStatus) error {
+	site := &v1alpha1.DrupalSite{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, site); err != nil {
+		return err
+	}
+	if equality.Semantic.DeepEqual(owned(site), want) {
+		return nil
+	}
+	want.overwrite(site)
+	if err := a.client.Status().Update(ctx, site, client.FieldOwner(v1alpha1.ManagerWorker)); err != nil {
+		return err
+	}
+	object.SetResourceVersion(site.ResourceVersion)
+	return nil
+}
+
+// count tells the metrics about a run that ended with this write; a repeated report writes nothing and counts nothing.
+func (a *Activities) count(before, after ownedStatus) {
+	if a.metrics == nil || after.Run == nil || after.Run.FinishedAt == nil {
+		return
+	}
+	if before.Run != nil && before.Run.RunID == after.Run.RunID && before.Run.FinishedAt != nil {
+		return
+	}
+	var took time.Duration
+	if after.Run.StartedAt != nil {
+		took = after.Run.FinishedAt.Sub(after.Run.StartedAt.Time)
+	}
+	a.metrics.RunEnded(update.Phase(after.Run.Phase), took)
 }
 
 // mark sets or clears the annotation updateInProgress by a narrow apply. Whoever else set it by hand shares the field,

@@ -57,7 +57,32 @@ func owned(site *v1alpha1.DrupalSite) ownedStatus {
 			s.Conditions = append(s.Conditions, c)
 		}
 	}
+	s.sort()
 	return s
+}
+
+// sort gives the conditions one order, so that equal states are equal.
+func (s *ownedStatus) sort() {
+	slices.SortFunc(s.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}
+
+// overwrite puts the worker's share into a site's status and leaves the rest of it.
+func (s *ownedStatus) overwrite(site *v1alpha1.DrupalSite) {
+	site.Status.Release = v1alpha1.ReleaseStatus{}
+	if s.Release != nil {
+		site.Status.Release = *s.Release
+	}
+	site.Status.Run, site.Status.ObservedRetry = s.Run.DeepCopy(), s.ObservedRetry
+	site.Status.Backups = nil
+	for _, b := range s.Backups {
+		site.Status.Backups = append(site.Status.Backups, v1alpha1.BackupStatus{
+			Name: b.Name, Release: b.Release, TakenAt: metav1.NewTime(b.time()), Bytes: b.Bytes, SHA256: b.SHA256,
+		})
+	}
+	others := slices.DeleteFunc(slices.Clone(site.Status.Conditions), func(c metav1.Condition) bool {
+		return slices.Contains(workerConditions, c.Type)
+	})
+	site.Status.Conditions = append(others, s.Conditions...)
 }
 
 func backup(name, release string, taken time.Time, bytes int64, sum string) ownedBackup {
@@ -94,6 +119,7 @@ func change(s *ownedStatus, r update.Report, generation int64, now time.Time) {
 	if r.Backup != nil {
 		s.addBackup(*r.Backup)
 	}
+	s.sort()
 }
 
 // changeRun writes the newest run. A run that is new to the resource begins with an empty record, but for an operation

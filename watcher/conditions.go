@@ -48,10 +48,8 @@ func ready(site *v1alpha1.DrupalSite, w workload, found findings) metav1.Conditi
 		return notReady(v1alpha1.ReasonNamespaceTerminating, "The namespace is being deleted; nothing can be created in it.")
 	case w.conflict != "":
 		return notReady(v1alpha1.ReasonWorkloadConflict, w.conflict)
-	case !w.exists && found.rejected != "":
-		return notReady(v1alpha1.ReasonChildRejected, found.rejected)
 	case !w.exists:
-		return notReady(v1alpha1.ReasonWorkloadMissing, fmt.Sprintf("Deployment %q does not exist.", name))
+		return absent(name, found)
 	case w.deleting:
 		return notReady(v1alpha1.ReasonWorkloadMissing, fmt.Sprintf("Deployment %q is being deleted; it is created again afterwards.", name))
 	case w.missing != "":
@@ -60,6 +58,21 @@ func ready(site *v1alpha1.DrupalSite, w workload, found findings) metav1.Conditi
 		return notReady(v1alpha1.ReasonScaledToZero, fmt.Sprintf("Deployment %q is scaled to zero; no update can be made.", name))
 	case w.available:
 		return serving(name, w, found)
+	}
+	return unavailable(name, w, found)
+}
+
+// absent is Ready without a Deployment.
+func absent(name string, found findings) metav1.Condition {
+	if found.rejected != "" {
+		return notReady(v1alpha1.ReasonChildRejected, found.rejected)
+	}
+	return notReady(v1alpha1.ReasonWorkloadMissing, fmt.Sprintf("Deployment %q does not exist.", name))
+}
+
+// unavailable is Ready while no pod is available.
+func unavailable(name string, w workload, found findings) metav1.Condition {
+	switch {
 	case found.rejected != "":
 		return notReady(v1alpha1.ReasonChildRejected, found.rejected)
 	case found.secret != "":

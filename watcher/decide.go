@@ -81,28 +81,39 @@ func decideOpen(site *v1alpha1.DrupalSite) decision {
 
 // decideDrift is decide for an installed site that no run changes.
 func decideDrift(site *v1alpha1.DrupalSite, w workload) decision {
-	if needsPerson(site) && !retryAsked(site) {
+	retry := retryAsked(site)
+	if !retry && needsPerson(site) {
 		return decision{blocked, causePerson}
 	}
-	failed := site.Spec.Release == site.Status.Release.Failed && !retryAsked(site)
-	cause := drift(site, w)
+	if !retry && site.Spec.Release == site.Status.Release.Failed {
+		return orCheck(site, w, decision{blocked, causeFailed})
+	}
+	if cause := drift(site, w); cause != "" {
+		return decideStart(site, w, cause)
+	}
+	if !w.available {
+		return decision{notYet, causeUnavailable}
+	}
+	return orCheck(site, w, decision{inSync, ""})
+}
+
+// decideStart is decide for a site that drifted.
+func decideStart(site *v1alpha1.DrupalSite, w workload, cause string) decision {
 	switch {
-	case failed && w.available && pendingUnconfirmed(site):
-		return decision{check, causePending}
-	case failed:
-		return decision{blocked, causeFailed}
-	case cause != "" && !lookedAt(site, w):
+	case !lookedAt(site, w):
 		return decision{notYet, causeUnavailable}
-	case cause != "" && site.Spec.Update.Paused:
+	case site.Spec.Update.Paused:
 		return decision{blocked, causePaused}
-	case cause != "":
-		return decision{start, cause}
-	case !w.available:
-		return decision{notYet, causeUnavailable}
-	case pendingUnconfirmed(site):
+	}
+	return decision{start, cause}
+}
+
+// orCheck is a check where one is due and can be made, and otherwise the given decision.
+func orCheck(site *v1alpha1.DrupalSite, w workload, otherwise decision) decision {
+	if w.available && pendingUnconfirmed(site) {
 		return decision{check, causePending}
 	}
-	return decision{inSync, ""}
+	return otherwise
 }
 
 // drift is the first way in which the site is not what its owner asks for, or "".

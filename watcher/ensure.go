@@ -34,9 +34,6 @@ type findings struct {
 // ensureChildren creates what is absent of the site's children; what exists is left alone, whoever made it. It tells
 // what the API server refused; every other error is returned. Calling it twice is safe.
 func (r *Reconciler) ensureChildren(ctx context.Context, v *view) (findings, error) {
-	if v.memo.refusal.holds(v.site.Generation, r.now()) {
-		return v.memo.refusal.findings, nil
-	}
 	var selector map[string]string
 	if v.deployment != nil && v.deployment.Spec.Selector != nil {
 		selector = v.deployment.Spec.Selector.MatchLabels
@@ -49,30 +46,36 @@ func (r *Reconciler) ensureChildren(ctx context.Context, v *view) (findings, err
 	if v.deployment == nil {
 		objects = append(objects, deployment(v.site, ensured(v.site)))
 	}
-	found, err := r.createAbsent(ctx, v, objects)
-	v.memo.refusal = refusal{findings: found, generation: v.site.Generation, until: r.now().Add(refusedRetry)}
-	return found, err
+	return r.createAbsent(ctx, v, objects)
 }
 
-// createAbsent goes on to the next object when one is refused, so that the site gets as much as it can.
+// createAbsent goes on to the next object when one is refused, so that the site gets as much as it can. A refused one is
+// left out for a while, unless the spec changes.
 func (r *Reconciler) createAbsent(ctx context.Context, v *view, objects []client.Object) (findings, error) {
-	var found findings
+	last, next := v.memo.refusal, refusal{objects: map[string]bool{}, generation: v.site.Generation, until: r.now().Add(refusedRetry)}
 	var failures []error
 	for _, obj := range objects {
+		id := r.kindOf(obj) + "/" + obj.GetName()
+		if last.holds(id, v.site.Generation, r.now()) {
+			next.objects[id], next.text, next.until = true, last.text, last.until
+			continue
+		}
 		err := r.createIfAbsent(ctx, v, obj)
 		switch {
 		case err == nil:
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return findings{terminating: true}, nil
 		case refused(err):
-			if found.rejected == "" {
-				found.rejected = fmt.Sprintf("The API server refused to create %s %q: %s", r.kindOf(obj), obj.GetName(), clip(err.Error()))
+			next.objects[id] = true
+			if next.text == "" {
+				next.text = fmt.Sprintf("The API server refused to create %s %q: %s", r.kindOf(obj), obj.GetName(), clip(err.Error()))
 			}
 		default:
 			failures = append(failures, fmt.Errorf("create %s: %q: %w", r.kindOf(obj), obj.GetName(), err))
 		}
 	}
-	return found, errors.Join(failures...)
+	v.memo.refusal = next
+	return findings{rejected: next.text}, errors.Join(failures...)
 }
 
 func (r *Reconciler) createIfAbsent(ctx context.Context, v *view, obj client.Object) error {

@@ -45,15 +45,18 @@ func (m *memory) forget(key types.NamespacedName) {
 	delete(m.sites, key)
 }
 
-// refusal remembers what the API server refused, so that status events do not make the watcher ask at once again.
+// refusal remembers which children the API server refused, so that status events do not make the watcher ask at once again.
 type refusal struct {
-	findings   findings
+	// objects are the refused ones, as "Kind/name".
+	objects map[string]bool
+	// text is the condition's message.
+	text       string
 	generation int64
 	until      time.Time
 }
 
-func (r refusal) holds(generation int64, now time.Time) bool {
-	return r.findings != findings{} && r.generation == generation && now.Before(r.until)
+func (r refusal) holds(object string, generation int64, now time.Time) bool {
+	return r.objects[object] && r.generation == generation && now.Before(r.until)
 }
 
 // pacer keeps a request that does not help from being made too often: the wait before it is made again doubles, from
@@ -75,19 +78,13 @@ func (p *pacer) wait(key string, now time.Time) time.Duration {
 // repeats tells whether the request is the one that was made last.
 func (p *pacer) repeats(key string) bool { return p.key == key }
 
-// done notes that a request was made.
+// done notes that a request was made, or need not be made now.
 func (p *pacer) done(key string, now time.Time) {
 	if p.key == key {
 		p.step = min(2*p.step, resendMost)
 	} else {
 		p.key, p.step = key, resendAfter
 	}
-	p.next = now.Add(p.step)
-}
-
-// alive notes that the request is being worked on: it is not made again now, and waits no longer next time.
-func (p *pacer) alive(now time.Time) {
-	p.step = resendAfter
 	p.next = now.Add(p.step)
 }
 

@@ -47,7 +47,12 @@ func (r *Reconciler) request(ctx context.Context, v *view, d decision) (request,
 		return r.requestCheck(ctx, v, d)
 	case running:
 		return r.superviseRun(ctx, v, d)
-	case notYet, inSync, blocked:
+	case notYet:
+		if d.cause == causeWorkload {
+			// When the Deployment can roll out again, the request is made at once, even if it is the one that was made last.
+			v.memo.update = pacer{}
+		}
+	case inSync, blocked:
 	}
 	return request{}, nil
 }
@@ -66,8 +71,8 @@ func (r *Reconciler) requestRun(ctx context.Context, v *view, d decision) (reque
 			return request{}, err
 		}
 		if open {
-			v.memo.update.alive(r.now())
-			return request{called: true, after: resendAfter}, nil
+			v.memo.update.done(key, r.now())
+			return request{called: true, after: v.memo.update.step}, nil
 		}
 	}
 	fresh, err := r.confirm(ctx, v)

@@ -61,20 +61,13 @@ func Setup(mgr ctrl.Manager, cfg Config, starter Starter) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("watcher: %w", err)
 	}
-	r := &Reconciler{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		starter:  starter,
-		recorder: mgr.GetEventRecorder(v1alpha1.ManagerWatcher),
-		now:      time.Now,
-		jitter:   jitter,
-	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.DrupalSite{}, workloadField, indexWorkload); err != nil {
-		return fmt.Errorf("watcher: index sites: %w", err)
+	r, err := newReconciler(mgr, starter)
+	if err != nil {
+		return err
 	}
 	// No predicate on sites: the worker's status writes and annotations without a new generation wake the watcher.
 	// Events of Deployments pass as well, since availability is status.
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("drupalsite").
 		For(&v1alpha1.DrupalSite{}).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.sitesOf)).
@@ -91,6 +84,21 @@ func Setup(mgr ctrl.Manager, cfg Config, starter Starter) error {
 		return fmt.Errorf("watcher: %w", err)
 	}
 	return nil
+}
+
+// newReconciler makes a reconciler that reads from a manager's caches, and the index that it needs.
+func newReconciler(mgr ctrl.Manager, starter Starter) (*Reconciler, error) {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.DrupalSite{}, workloadField, indexWorkload); err != nil {
+		return nil, fmt.Errorf("watcher: index sites: %w", err)
+	}
+	return &Reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		starter:  starter,
+		recorder: mgr.GetEventRecorder(v1alpha1.ManagerWatcher),
+		now:      time.Now,
+		jitter:   jitter,
+	}, nil
 }
 
 // deletions lets only deletions pass: nothing else about these children is the watcher's business.

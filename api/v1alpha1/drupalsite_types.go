@@ -230,7 +230,7 @@ const (
 )
 
 // UpdateSpec says how updates are made.
-// +kubebuilder:validation:XValidation:rule="!(self.onDatabaseFailure == 'Restore' && self.backup.policy == 'Never')",message="onDatabaseFailure Restore needs a backup: set backup.policy to BeforeDatabaseUpdates, or onDatabaseFailure to Freeze"
+// +kubebuilder:validation:XValidation:rule="!has(self.onDatabaseFailure) || !has(self.backup) || !has(self.backup.policy) || self.onDatabaseFailure != 'Restore' || self.backup.policy != 'Never'",message="onDatabaseFailure Restore needs a backup: set backup.policy to BeforeDatabaseUpdates, or onDatabaseFailure to Freeze"
 type UpdateSpec struct {
 	// paused stops new updates from starting; a run that already changes the site goes on.
 	// +optional
@@ -241,6 +241,7 @@ type UpdateSpec struct {
 	// rolloutTimeout limits how long new pods may take to serve.
 	// +optional
 	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('24h')",message="rolloutTimeout must be above 0s and at most 24h"
 	RolloutTimeout metav1.Duration `json:"rolloutTimeout,omitempty"`
 	// cacheRebuildAttempts is how often drush cache:rebuild is tried.
@@ -252,6 +253,7 @@ type UpdateSpec struct {
 	// databaseTimeout limits drush updatedb, and the backup before it.
 	// +optional
 	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('48h')",message="databaseTimeout must be at least 1s and at most 48h"
 	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitempty"`
 	// backup says when and where backups are taken.
@@ -301,6 +303,7 @@ type WindowSpec struct {
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[-0-9A-Za-z*/,?]+( +[-0-9A-Za-z*/,?]+){4})$`
 	Schedule string `json:"schedule"`
 	// duration is how long it stays open.
+	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="duration must be at least 1m and at most 168h"
 	Duration metav1.Duration `json:"duration"`
 	// timeZone is the IANA zone of the schedule.

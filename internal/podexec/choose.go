@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,16 +111,16 @@ func containerRuns(p *corev1.Pod, name string) bool {
 }
 
 // readySince returns when the pod became Ready, or the zero time when it is not.
-func readySince(p *corev1.Pod) metav1.Time {
+func readySince(p *corev1.Pod) time.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 			if c.LastTransitionTime.IsZero() {
-				return metav1.Unix(1, 0)
+				return time.Unix(1, 0)
 			}
-			return c.LastTransitionTime
+			return c.LastTransitionTime.Time
 		}
 	}
-	return metav1.Time{}
+	return time.Time{}
 }
 
 func preferred(a, b *corev1.Pod) int {
@@ -130,5 +131,5 @@ func preferred(a, b *corev1.Pod) int {
 		}
 		return 1
 	}
-	return cmp.Or(ra.Compare(rb.Time), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(ra.Compare(rb), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

@@ -138,7 +138,6 @@ func join(spec Spec, report io.Closer) error {
 	if err := report.Close(); err != nil {
 		return fmt.Errorf("report start: %w", err)
 	}
-	closeStdio()
 	err = cmd.Wait()
 	os.Exit(status(cmd.ProcessState, err))
 	return nil
@@ -166,14 +165,6 @@ func enter(spec Spec) error {
 		}
 	}
 	return changeRoot(spec.Root)
-}
-
-// closeStdio lets go of the streams that the command now holds, so that their
-// readers see the end when the command ends.
-func closeStdio() {
-	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
-		_ = f.Close() // nothing was written here, so there is nothing to lose.
-	}
 }
 
 // status is the exit code a shell would give: 128 and the signal number for a

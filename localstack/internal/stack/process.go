@@ -12,8 +12,9 @@ import (
 	"github.com/drupdate/drupdate/localstack/internal/proc"
 )
 
-// stopGrace is how long a part may take to end before it is killed.
-const stopGrace = 8 * time.Second
+// stopGrace is how long a part may take to end before it is killed. An API
+// server would wait a minute for its watchers; nothing is lost by killing it.
+const stopGrace = 4 * time.Second
 
 // running is the recorded process of a part; it may have ended.
 func (s *Stack) running(name string) (proc.ID, error) { return proc.Load(s.record(name)) }

@@ -73,7 +73,7 @@ func (s *Stack) kubernetesProgram(ctx context.Context, out io.Writer, name strin
 func (s *Stack) buildKubebox(ctx context.Context, out io.Writer) error {
 	module, _, err := s.modules()
 	if err != nil {
-		return err
+		return built(s.path("bin", kubebox), err)
 	}
 	return build.Ensure(ctx, out, build.Target{
 		Title:   "the Kubernetes control plane",
@@ -90,12 +90,19 @@ func (s *Stack) temporalProgram(ctx context.Context, out io.Writer) error {
 	if given, err := exec.LookPath(Temporal); err == nil {
 		return s.link(Temporal, given)
 	}
-	_, module, err := s.modules()
-	if err != nil {
+	output := s.path("bin", "temporal-dev")
+	if err := s.buildTemporal(ctx, out, output); err != nil {
 		return err
 	}
-	output := s.path("bin", "temporal-dev")
-	err = build.Ensure(ctx, out, build.Target{
+	return s.link(Temporal, output)
+}
+
+func (s *Stack) buildTemporal(ctx context.Context, out io.Writer, output string) error {
+	_, module, err := s.modules()
+	if err != nil {
+		return built(output, err)
+	}
+	return build.Ensure(ctx, out, build.Target{
 		Title:   "the Temporal development server",
 		Expect:  "about 5 minutes the first time on two cores, seconds afterwards",
 		Module:  module,
@@ -103,10 +110,14 @@ func (s *Stack) temporalProgram(ctx context.Context, out io.Writer) error {
 		LDFlags: "-s -w",
 		Output:  output,
 	})
-	if err != nil {
-		return err
+}
+
+// built forgives missing sources when there is a program from an earlier time.
+func built(program string, missing error) error {
+	if _, err := os.Stat(program); err != nil {
+		return missing
 	}
-	return s.link(Temporal, output)
+	return nil
 }
 
 // modules finds the sources from where the user is, or from the state folder.

@@ -1,0 +1,88 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+
+func terminating() error {
+	err := apierrors.NewForbidden(deployments, "blog", errors.New("the namespace is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		err  error
+		kind string // empty means transient
+	}{
+		{"a failure of our own keeps its type", permanent(update.FailureContainerMissing, "no container"), update.FailureContainerMissing},
+		{"a failure of our own keeps its type when wrapped", fmt.Errorf("outer: %w", permanent(update.FailureSiteGone, "gone")), update.FailureSiteGone},
+		{"forbidden", apierrors.NewForbidden(deployments, "blog", errors.New("no")), update.FailureForbidden},
+		{"forbidden, wrapped", fmt.Errorf("apply: %w", apierrors.NewForbidden(deployments, "blog", errors.New("no"))), update.FailureForbidden},
+		{"forbidden by a namespace that ends", terminating(), update.FailureSiteGone},
+		{"forbidden by a quota that may be freed", apierrors.NewForbidden(deployments, "blog", errors.New("exceeded quota: small")), ""},
+		{"a namespace that is gone", apierrors.NewNotFound(corev1.Resource("namespaces"), "sites"), update.FailureSiteGone},
+		{"another object that is gone", apierrors.NewNotFound(deployments, "blog"), ""},
+		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "blog", nil), update.FailureInvalid},
+		{"bad request", apierrors.NewBadRequest("what?"), update.FailureInvalid},
+		{"conflict", apierrors.NewConflict(deployments, "blog", errors.New("modified")), ""},
+		{"throttled", apierrors.NewTooManyRequests("slow down", 7), ""},
+		{"internal error", apierrors.NewInternalError(errors.New("etcd")), ""},
+		{"unavailable", apierrors.NewServiceUnavailable("later"), ""},
+		{"time-out of the server", apierrors.NewTimeoutError("late", 1), ""},
+		{"unauthorised, as while tokens are renewed", apierrors.NewUnauthorized("token"), ""},
+		{"deadline", context.DeadlineExceeded, ""},
+		{"cancelled, but not by us", context.Canceled, ""},
+		{"network", errors.New("dial tcp: connection refused"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			requireFailure(t, classify(t.Context(), "Step", c.err), c.kind)
+		})
+	}
+}
+
+func TestClassifyKeepsACancellation(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, context.Canceled, classify(ctx, "Step", fmt.Errorf("look: %w", context.Canceled)))
+	require.NoError(t, classify(ctx, "Step", nil))
+}
+
+func TestClassifyWaitsAsLongAsTheServerAsks(t *testing.T) {
+	t.Parallel()
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, classify(t.Context(), "Step", apierrors.NewTooManyRequests("slow down", 7)), &app)
+	require.Equal(t, 7*time.Second, app.NextRetryDelay())
+}
+
+func TestMessagesAreOneShortLineWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	err := classify(t.Context(), "Step", errors.New("mysql://root:hunter2@db/x\nsecond line\t"+strings.Repeat("ä", 2000)))
+	require.NotContains(t, err.Error(), "hunter2")
+	require.NotContains(t, err.Error(), "\n")
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.LessOrEqual(t, len(app.Message()), maxMessage)
+	require.True(t, strings.HasPrefix(app.Message(), "Step: mysql://root:"))
+	require.Equal(t, strings.ToValidUTF8(app.Message(), ""), app.Message())
+}

@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/sitejob"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// jobTTL is how long a finished Job stays, for kubectl logs and for a run that comes late.
+const jobTTL = 3 * 24 * time.Hour
+
+// defaultBackupPath is the CRD's default, for a resource written before it.
+const defaultBackupPath = "/var/lib/drupdate/backups"
+
+// buildJob makes an operation's Job from the live Deployment.
+func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string) (*batchv1.Job, error) {
+	d, err := a.deployment(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, errNoDeployment
+	}
+	image := operationImage(site, d, o.Release)
+	if image == "" {
+		return nil, permanent(update.FailureContainerMissing, "build Job: Deployment %q has no container %q", d.Name, site.Spec.Runtime.Container)
+	}
+	claims, err := a.singleNodeClaims(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	p := sitejob.Params{
+		Name: name, Site: site.Name, RunID: o.RunID, Operation: sitejob.Operation(o.Kind),
+		Deployment: d, Container: site.Spec.Runtime.Container, Image: image, Drush: drushOf(site),
+		BackupClaim: site.Name + "-backups", BackupPath: site.Spec.Update.Backup.Path, BackupName: o.BackupName,
+		BackupPolicy: sitejob.BackupPolicy(site.Spec.Update.Backup.Policy), Keep: int(site.Spec.Update.Backup.Keep),
+		Profile: o.Profile, Timeout: o.Timeout, TTL: jobTTL,
+		Owner: metav1.OwnerReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind, Name: site.Name, UID: site.UID, Controller: new(true),
+		},
+		ReadWriteOnceClaims: claims,
+	}
+	if p.BackupPath == "" {
+		p.BackupPath = defaultBackupPath
+	}
+	if p.BackupName == "" {
+		p.BackupName = sitejob.BackupName(site.Name, o.From, o.RunID)
+	}
+	job, err := sitejob.Build(p)
+	if err != nil {
+		return nil, permanentJob(err)
+	}
+	if site.Spec.Update.Backup.Policy == v1alpha1.BackupNever {
+		withoutClaim(job, p.BackupClaim)
+	}
+	return job, nil
+}
+
+// withoutClaim gives the Job of a site without backups a scratch volume: nobody makes a claim for such a site, and the
+// pod would wait for it forever. The journal then lives no longer than the Job's pod.
+func withoutClaim(job *batchv1.Job, claim string) {
+	for i := range job.Spec.Template.Spec.Volumes {
+		if v := &job.Spec.Template.Spec.Volumes[i]; v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
+			v.VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		}
+	}
+}
+
+// operationImage is the image of Drush's container at a release: the live one where the Deployment carries the release
+// (admission may have pinned it), else the release's own. Empty means that there is no such container.
+func operationImage(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) string {
+	name := site.Spec.Runtime.Container
+	c := container(d.Spec.Template.Spec.Containers, name)
+	switch {
+	case c == nil:
+		return ""
+	case slices.Contains(site.SiteContainers(), name) && !carries(site, &d.Spec.Template, release):
+		return site.ImageFor(release)
+	}
+	return c.Image
+}
+
+// singleNodeClaims are the pod template's claims that only one node can mount: the Job must run where the pods do. A
+// claim that is missing binds nobody yet.
+func (a *Activities) singleNodeClaims(ctx context.Context, d *appsv1.Deployment) ([]string, error) {
+	var names []string
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		err := a.client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, claim)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read PersistentVolumeClaim %q: %w", v.PersistentVolumeClaim.ClaimName, err)
+		}
+		if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany) {
+			names = append(names, claim.Name)
+		}
+	}
+	return names, nil
+}

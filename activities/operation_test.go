@@ -1,0 +1,244 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/sitejob"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// testRun is the run that Temporal's test environment gives every activity.
+const testRun = "default-test-run-id"
+
+func updateOperation() update.Operation {
+	return update.Operation{
+		Site: blog, Kind: update.OperationUpdate, RunID: testRun, Release: "2.0", From: "1.0", BackupName: "blog-1.0-r1", Timeout: time.Hour,
+	}
+}
+
+var jobName = sitejob.Name("blog", testRun, "update")
+
+func (w *world) job() *batchv1.Job {
+	w.t.Helper()
+	job := &batchv1.Job{}
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "sites", Name: jobName}, job)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return job
+}
+
+// ends lets the Job end with the script's last words; none means that its pod left nothing.
+func (w *world) ends(kind batchv1.JobConditionType, exit int32, words string) {
+	w.t.Helper()
+	job := w.job()
+	job.UID = "job-uid"
+	require.NoError(w.t, w.client.Update(w.t.Context(), job))
+	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
+	require.NoError(w.t, w.client.Status().Update(w.t.Context(), job))
+	require.NoError(w.t, w.client.Create(w.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "sites", Name: jobName + "-x", Labels: map[string]string{batchv1.JobNameLabel: jobName},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: jobName, UID: types.UID("job-uid"), Controller: new(true)}},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "drupal", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: words}},
+		}}},
+	}))
+}
+
+const (
+	wordsDone = `{"v":1,"operation":"update","ok":true,"step":"done","touched":true,"maintenance":"0","recorded":"0",` +
+		`"backup":{"name":"blog-1.0-r1","bytes":7,"sha256":"aa","takenAt":"2026-05-04T12:00:00Z"},"updatedbExit":0,"pendingAfter":0,"error":"","note":""}`
+	wordsUntouched = `{"v":1,"operation":"update","ok":false,"step":"backup","touched":false,"maintenance":"1","recorded":"0",` +
+		`"backup":{"name":"","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":-1,"error":"mysqldump: Got error: 1045","note":""}`
+	wordsKilled = `{"v":1,"operation":"update","ok":false,"step":"backup-running","touched":false,"maintenance":"1","recorded":"0",` +
+		`"backup":{"name":"","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":-1,"error":"","note":""}`
+)
+
+func TestRunOperationReadsTheVerdictFromTheAPI(t *testing.T) {
+	t.Parallel()
+	taken := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name string
+		end  func(*world)
+		want update.OperationResult
+	}{
+		{"done", func(w *world) { w.ends(batchv1.JobComplete, 0, wordsDone) }, update.OperationResult{
+			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
+			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", TakenAt: taken, Bytes: 7, SHA256: "aa"},
+		}},
+		{"failed before anything changed", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsUntouched) }, update.OperationResult{
+			Outcome: update.Failed, Step: "backup", Maintenance: "1", Message: "backup: mysqldump: Got error: 1045",
+		}},
+		{"killed: whatever it said last is no proof", func(w *world) { w.ends(batchv1.JobFailed, 137, wordsKilled) }, update.OperationResult{
+			Step: "backup-running", Touched: true, Maintenance: "1", Message: "the job was ended in step backup",
+		}},
+		{"ended without a word", func(w *world) { w.ends(batchv1.JobFailed, 137, "") }, update.OperationResult{
+			Touched: true, Message: "the job has ended and its pod left no result; it was waiting for a pod",
+		}},
+		{"vanished", func(w *world) { require.NoError(w.t, w.client.Delete(w.t.Context(), w.job())) }, update.OperationResult{
+			Touched: true, Message: "the job is gone; it was waiting for a pod",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testSite(), testDeployment("2.0"))
+			w.clock.onWait = func(n int) {
+				if n == 3 {
+					c.end(w)
+				}
+			}
+			c.want.Job = jobName
+			got, err := do(w, update.RunOperation, updateOperation())
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestRunOperationTwiceIsOneJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(), testDeployment("2.0"))
+	creates := 0
+	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		creates++
+		require.NoError(t, c.Create(ctx, o, opts...))
+		return apierrors.NewServiceUnavailable("the answer is lost")
+	}
+	_, err := do(w, update.RunOperation, updateOperation())
+	requireFailure(t, err, "")
+	w.funcs.Create = nil
+	w.ends(batchv1.JobComplete, 0, wordsDone)
+	require.Equal(t, update.Succeeded, twice(w, update.RunOperation, updateOperation()).Outcome)
+	require.Equal(t, 1, creates)
+}
+
+func TestTheJobIsMadeFromTheLiveDeployment(t *testing.T) {
+	t.Parallel()
+	claim := func(name string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: name},
+			Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
+		}
+	}
+	d := testDeployment("2.0")
+	for _, name := range []string{"files", "shared"} {
+		d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}})
+		c := &d.Spec.Template.Spec.Containers[1]
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+	}
+	w := newWorld(t, testSite(), d, claim("files", corev1.ReadWriteOnce), claim("shared", corev1.ReadWriteMany))
+	w.clock.onWait = func(int) {
+		if job := w.job(); job.Status.Conditions == nil {
+			w.ends(batchv1.JobComplete, 0, wordsDone)
+		}
+	}
+	restore := updateOperation()
+	restore.Release = "1.0"
+	_, err := do(w, update.RunOperation, restore)
+	require.NoError(t, err)
+
+	job := w.job()
+	require.Equal(t, []metav1.OwnerReference{{
+		APIVersion: "drupdate.dev/v1alpha1", Kind: "DrupalSite", Name: "blog", UID: "site-uid", Controller: new(true),
+	}}, job.OwnerReferences)
+	require.Equal(t, int32(jobTTL/time.Second), *job.Spec.TTLSecondsAfterFinished)
+	spec := job.Spec.Template.Spec
+	require.Len(t, spec.Containers, 1)
+	require.Equal(t, "registry.example/drupal:1.0", spec.Containers[0].Image)
+	require.Contains(t, spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "drupdate-backups", MountPath: defaultBackupPath})
+	require.NotNil(t, spec.Affinity.PodAffinity, "a volume that one node mounts keeps the Job there")
+}
+
+func TestASiteWithoutBackupsNeedsNoClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) { s.Spec.Update.Backup.Policy = v1alpha1.BackupNever }), testDeployment("2.0"))
+	w.clock.onWait = func(n int) {
+		if n == 1 {
+			w.ends(batchv1.JobComplete, 0, wordsDone)
+		}
+	}
+	_, err := do(w, update.RunOperation, updateOperation())
+	require.NoError(t, err)
+	for _, v := range w.job().Spec.Template.Spec.Volumes {
+		require.Nil(t, v.PersistentVolumeClaim)
+	}
+}
+
+func TestRunOperationThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	refuse := func(w *world) {
+		w.funcs.Create = func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(batchv1.Resource("jobs"), jobName, errors.New("pod security"))
+		}
+	}
+	must := updateOperation()
+	must.MustExist = true
+	lost := updateOperation()
+	lost.RunID = "another-run"
+	for _, c := range []struct {
+		name      string
+		operation update.Operation
+		objects   []client.Object
+		prepare   func(*world)
+		kind      string
+		want      *update.OperationResult
+	}{
+		{"no site", updateOperation(), nil, nil, update.FailureSiteGone, nil},
+		{"no Deployment yet", updateOperation(), []client.Object{testSite()}, nil, "", nil},
+		{"a Job that must exist and does not", must, []client.Object{testSite(), testDeployment("2.0")}, nil, "",
+			&update.OperationResult{Touched: true, Message: "the job is gone", Job: jobName}},
+		{"refused before there ever was a Job: the database is as it was", updateOperation(), []client.Object{testSite(), testDeployment("2.0")}, refuse, "",
+			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`}},
+		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.objects...)
+			if c.prepare != nil {
+				c.prepare(w)
+			}
+			got, err := do(w, update.RunOperation, c.operation)
+			if c.want == nil {
+				requireFailure(t, err, c.kind)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, *c.want, got)
+		})
+	}
+}
+
+func TestTheHeartbeatSaysWhatHoldsThePod(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "p", UID: "p", OwnerReferences: []metav1.OwnerReference{owner("Job", "j", "j")}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "e"}, InvolvedObject: corev1.ObjectReference{UID: "p"},
+		Reason: "FailedScheduling", Message: "insufficient memory",
+	}
+	w := newWorld(t, pod, event)
+	a := New(Deps{Client: w.client, Clock: w.clock})
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "j", UID: "j"}}
+	text := a.jobText(t.Context(), job, []corev1.Pod{*pod})
+	require.True(t, strings.HasSuffix(text, "; FailedScheduling: insufficient memory"), text)
+}

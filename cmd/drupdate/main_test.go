@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+func TestVersionPrintsOneLine(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"version"}, noEnv, &out, &errs))
+	require.Regexp(t, `^drupdate \S+ \(commit \S+, go\S+\)\n$`, out.String())
+	require.Empty(t, errs.String())
+}
+
+func TestEveryProblemIsOneLineAndNothingElseIsPrinted(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"all", "--log-level=loud", "--metrics-addr=nowhere", "--kube-qps=0", "--namespaces=Bad_Name"}, noEnv, &out, &errs)
+	require.Equal(t, 1, code)
+	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+	require.Len(t, lines, 4)
+	for _, line := range lines {
+		require.True(t, strings.HasPrefix(line, "drupdate: "), line)
+	}
+	require.Empty(t, out.String())
+}
+
+func TestFlagsWinOverEnvironmentOverDefaults(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"DRUPDATE_TASK_QUEUE": "from-env", "DRUPDATE_LOG_LEVEL": "debug", "DRUPDATE_NAMESPACES": "a,b", "DRUPDATE_VERIFY_HTTP": "true"}
+	var cfg config
+	c := allCommand(noEnv)
+	c.ResetFlags()
+	cfg.commonFlags(c.Flags())
+	cfg.watcherFlags(c.Flags())
+	cfg.workerFlags(c.Flags())
+	require.NoError(t, c.Flags().Parse([]string{"--task-queue=from-flag"}))
+	require.NoError(t, cfg.load(c, func(name string) (string, bool) { v, ok := env[name]; return v, ok }))
+	require.Equal(t, config{
+		logLevel: "debug", logFormat: "json", taskQueue: "from-flag", metricsAddr: ":8080", healthAddr: ":8081",
+		kubeQPS: 100, kubeBurst: 200, namespaces: []string{"a", "b"}, concurrency: 4, activities: 200, verifyHTTP: true,
+	}, cfg)
+}
+
+func TestABadVariableIsNamed(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	env := func(name string) (string, bool) { return "many", name == "DRUPDATE_KUBE_BURST" }
+	require.Equal(t, 1, run(t.Context(), []string{"watcher"}, env, &out, &errs))
+	require.Equal(t, "drupdate: DRUPDATE_KUBE_BURST: \"many\" is not valid for --kube-burst\n", errs.String())
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	stopping, stop := context.WithCancel(t.Context())
+	stop()
+	broken := map[string]check{"worker": func(context.Context) error { return errors.New("not started") }}
+	for name, c := range map[string]struct {
+		process context.Context
+		checks  map[string]check
+		path    string
+		code    int
+		body    string
+	}{
+		"a process that lives is healthy":             {t.Context(), broken, "/healthz", http.StatusOK, "ok\n"},
+		"a part that is not ready says why":           {t.Context(), broken, "/readyz", http.StatusServiceUnavailable, "worker: not started\n"},
+		"a process without problems is ready":         {t.Context(), nil, "/readyz", http.StatusOK, "ok\n"},
+		"a process that is told to stop is not ready": {stopping, nil, "/readyz", http.StatusServiceUnavailable, "stopping\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			healthHandler(c.process, c.checks).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, http.NoBody))
+			require.Equal(t, c.code, w.Code)
+			require.Equal(t, c.body, w.Body.String())
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/drupdate/drupdate/activities"
+	"github.com/drupdate/drupdate/internal/logging"
+	"github.com/drupdate/drupdate/internal/podexec"
+	"github.com/drupdate/drupdate/internal/version"
+	"github.com/drupdate/drupdate/watcher"
+	"github.com/drupdate/drupdate/worker"
+)
+
+// part is something that runs until its context ends.
+type part func(ctx context.Context) error
+
+// process is what the parts of one process share.
+type process struct {
+	cfg      *config
+	log      *zap.Logger
+	kube     *rest.Config
+	temporal client.Client
+	parts    []part
+	checks   map[string]check
+}
+
+// serve runs parts until a signal, or the first that fails, ends them all.
+func serve(cmd *cobra.Command, cfg *config, env lookup, add ...func(*process) error) error {
+	if err := cfg.load(cmd, env); err != nil {
+		return err
+	}
+	p, err := newProcess(cfg, cmd)
+	if err != nil {
+		return err
+	}
+	defer p.temporal.Close()
+	for _, with := range add {
+		if err := with(p); err != nil {
+			return err
+		}
+	}
+	if err := p.addServers(); err != nil {
+		return err
+	}
+	p.log.Info("starting", zap.Stringer("build", version.Read()))
+	group, ctx := errgroup.WithContext(cmd.Context())
+	for _, run := range p.parts {
+		group.Go(func() error { return run(ctx) })
+	}
+	err = group.Wait()
+	p.log.Info("stopped")
+	return err
+}
+
+func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
+	log, err := logging.New(cmd.ErrOrStderr(), cfg.logLevel, cfg.logFormat)
+	if err != nil {
+		return nil, err
+	}
+	ctrl.SetLogger(logging.Kubernetes(log))
+	klog.SetLogger(logging.Kubernetes(log.Named("kubernetes")))
+	kube, err := ctrlconfig.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the Kubernetes cluster: %w", err)
+	}
+	kube.QPS, kube.Burst = cfg.kubeQPS, cfg.kubeBurst
+	kube.UserAgent = "drupdate/" + version.Read().Version
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+	}
+	options.Logger = logging.Temporal(log)
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+	}
+	return &process{cfg: cfg, log: log, kube: kube, temporal: temporal, checks: map[string]check{}}, nil
+}
+
+// addWatcher adds the watcher. It alone depends on leadership: a lost lease returns an error, which ends the process.
+func (p *process) addWatcher() error {
+	options := watcher.ManagerOptions(p.cfg.watcher())
+	options.Metrics.BindAddress, options.HealthProbeBindAddress = off, off
+	options.LeaderElection = p.cfg.leaderElect
+	options.LeaderElectionID = "drupdate-watcher.drupdate.dev"
+	options.LeaderElectionNamespace = p.cfg.leaderNamespace
+	options.LeaderElectionReleaseOnCancel = true
+	mgr, err := ctrl.NewManager(p.kube, options)
+	if err != nil {
+		return fmt.Errorf("make the watcher: %w", err)
+	}
+	starter := watcher.NewStarter(p.temporal, p.cfg.watcher(), mgr.GetLogger().WithName("starter"))
+	if err := watcher.Setup(mgr, p.cfg.watcher(), starter); err != nil {
+		return err
+	}
+	p.parts = append(p.parts, mgr.Start)
+	p.checks["watcher"] = func(ctx context.Context) error {
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errNotSynced
+		}
+		return nil
+	}
+	return nil
+}
+
+// addWorker adds the worker, which reads live and is never tied to leadership.
+func (p *process) addWorker() error {
+	live, err := kubeclient.New(p.kube, kubeclient.Options{Scheme: watcher.Scheme()})
+	if err != nil {
+		return fmt.Errorf("make the worker: %w", err)
+	}
+	core, err := kubernetes.NewForConfig(p.kube)
+	if err != nil {
+		return fmt.Errorf("make the worker: %w", err)
+	}
+	deps := activities.Deps{Client: live, Exec: podexec.New(p.kube, core), Metrics: newRunMetrics()}
+	if p.cfg.verifyHTTP {
+		deps.Prober = activities.NewHTTPProber()
+	}
+	build := p.cfg.buildID
+	if build == "" {
+		build = version.Read().Commit
+	}
+	w, err := worker.New(worker.Config{
+		Client: p.temporal, Activities: activities.New(deps), TaskQueue: p.cfg.taskQueue,
+		BuildID: build, MaxConcurrentActivities: p.cfg.activities, Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	p.parts = append(p.parts, w.Run)
+	p.checks["worker"] = w.Ready
+	return nil
+}

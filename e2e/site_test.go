@@ -1,0 +1,318 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+const (
+	repository = "registry.example/drupal"
+	baseline   = "10.3.1"
+	password   = "s3cret-of-the-database"
+	// patience is how long a test waits for the world. It is a limit for a slow machine, not an expectation.
+	patience = 3 * time.Minute
+)
+
+// world is one site under test, in a namespace of its own, with its simulated database.
+type world struct {
+	*testing.T
+	ns, name string
+	database string
+}
+
+type option func(*v1alpha1.DrupalSite)
+
+func withSpec(change func(*v1alpha1.DrupalSiteSpec)) option {
+	return func(s *v1alpha1.DrupalSite) { change(&s.Spec) }
+}
+
+// newWorld makes a namespace and a database with an installed Drupal, and no site yet.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, name: "blog"}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	require.NoError(t, cluster.Create(t.Context(), ns))
+	w.ns = ns.Name
+	w.database = ns.Name + "-blog"
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.dump()
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+		defer cancel()
+		if err := cluster.Delete(ctx, ns); err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("delete the namespace %q: %v", w.ns, err)
+		}
+	})
+	w.secret()
+	return w
+}
+
+// newSite is a site that is installed and verified at the baseline.
+func newSite(t *testing.T, options ...option) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.install()
+	w.create(options...)
+	w.eventually("the site serves the baseline", func() error {
+		s := w.site()
+		if s.Status.Release.Serving != s.Spec.Release || s.Annotations[v1alpha1.AnnotationUpdateInProgress] != "" {
+			return fmt.Errorf("serving is %q", s.Status.Release.Serving)
+		}
+		return nil
+	})
+	return w
+}
+
+func (w *world) secret() {
+	w.Helper()
+	require.NoError(w, cluster.Create(w.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "blog-db"},
+		StringData: map[string]string{
+			"DB_DRIVER": "mysql", "DB_HOST": "127.0.0.1", "DB_NAME": w.database, "DB_USER": "drupal", "DB_PASSWORD": password,
+		},
+	}))
+}
+
+// install makes the database of an installed site at the baseline; a row proves later that its content is still there.
+func (w *world) install() {
+	w.Helper()
+	w.simsite("db", "create", w.database, "--password="+password, "--install")
+	w.simsite("db", "set", w.database, "owner", "content")
+}
+
+func (w *world) simsite(args ...string) string {
+	w.Helper()
+	command := exec.CommandContext(w.Context(), filepath.Join(state, "bin", "simsite"), args...)
+	command.Env = append(os.Environ(), "SIMSITE_DIR="+filepath.Join(state, "databases"), "SIMSITE_RELEASE="+baseline)
+	out, err := command.CombinedOutput()
+	require.NoError(w, err, "simsite %v: %s", args, out)
+	return strings.TrimSpace(string(out))
+}
+
+// create makes the DrupalSite.
+func (w *world) create(options ...option) {
+	w.Helper()
+	s := &v1alpha1.DrupalSite{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name},
+		Spec: v1alpha1.DrupalSiteSpec{
+			Image: repository, Release: baseline, Database: &v1alpha1.DatabaseSpec{SecretName: "blog-db"},
+			Update: v1alpha1.UpdateSpec{
+				RolloutTimeout: metav1.Duration{Duration: 2 * time.Minute}, DatabaseTimeout: metav1.Duration{Duration: 5 * time.Minute},
+			},
+		},
+	}
+	for _, o := range options {
+		o(s)
+	}
+	require.NoError(w, cluster.Create(w.Context(), s))
+}
+
+func (w *world) key() kube.ObjectKey { return kube.ObjectKey{Namespace: w.ns, Name: w.name} }
+
+func (w *world) site() *v1alpha1.DrupalSite {
+	w.Helper()
+	s := &v1alpha1.DrupalSite{}
+	require.NoError(w, cluster.Get(w.Context(), w.key(), s))
+	return s
+}
+
+func (w *world) deployment() (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{}
+	return d, cluster.Get(w.Context(), w.key(), d)
+}
+
+// image is the image of the Deployment's site container.
+func (w *world) image() string {
+	d, err := w.deployment()
+	if err != nil {
+		return err.Error()
+	}
+	return d.Spec.Template.Spec.Containers[0].Image
+}
+
+func (w *world) patch(object kube.Object, body string, subresource ...string) {
+	w.Helper()
+	raw := kube.RawPatch("application/merge-patch+json", []byte(body))
+	if len(subresource) > 0 {
+		require.NoError(w, cluster.SubResource(subresource[0]).Patch(w.Context(), object, raw))
+		return
+	}
+	require.NoError(w, cluster.Patch(w.Context(), object, raw))
+}
+
+func (w *world) object() *v1alpha1.DrupalSite {
+	return &v1alpha1.DrupalSite{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name}}
+}
+
+// want asks for a release.
+func (w *world) want(release string) {
+	w.Helper()
+	w.patch(w.object(), fmt.Sprintf(`{"spec":{"release":%q}}`, release))
+}
+
+func (w *world) annotate(name, value string) {
+	w.Helper()
+	w.patch(w.object(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, name, value))
+}
+
+// setCondition writes a condition as an administrator would, who edits the status by hand.
+func (w *world) setCondition(kind, status, reason string) {
+	w.Helper()
+	s := w.site()
+	apimeta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "By hand."})
+	require.NoError(w, cluster.Status().Update(w.Context(), s, kube.FieldOwner(v1alpha1.ManagerWorker)))
+}
+
+func (w *world) condition(kind string) *metav1.Condition {
+	return apimeta.FindStatusCondition(w.site().Status.Conditions, kind)
+}
+
+// reason is a condition's reason, empty when the condition is absent.
+func (w *world) reason(kind string) string {
+	if c := w.condition(kind); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func (w *world) eventually(what string, f func() error) {
+	w.Helper()
+	require.NoError(w, try(patience, f), what)
+}
+
+// ends waits until the run for the target is over, and returns the site.
+func (w *world) ends(target string, phase update.Phase) *v1alpha1.DrupalSite {
+	w.Helper()
+	var s *v1alpha1.DrupalSite
+	w.eventually(fmt.Sprintf("the run to %s ends with %s", target, phase), func() error {
+		s = w.site()
+		run := s.Status.Run
+		if run == nil || run.FinishedAt == nil || s.Status.Release.Target != target || s.Annotations[v1alpha1.AnnotationUpdateInProgress] != "" {
+			return fmt.Errorf("the run is %+v, releases %+v", run, s.Status.Release)
+		}
+		return nil
+	})
+	require.Equal(w, string(phase), s.Status.Run.Phase, "run: %+v", s.Status.Run)
+	return s
+}
+
+// phase waits until a run is in a phase.
+func (w *world) reaches(phase update.Phase) {
+	w.Helper()
+	w.eventually("the run reaches "+string(phase), func() error {
+		if run := w.site().Status.Run; run == nil || run.Phase != string(phase) {
+			return fmt.Errorf("the run is %+v", run)
+		}
+		return nil
+	})
+}
+
+// serves asserts that a pod answers 200 from a release, and that the content is still there.
+func (w *world) serves(release string) {
+	w.Helper()
+	w.eventually("the site answers from "+release, func() error {
+		pods := &corev1.PodList{}
+		if err := cluster.List(w.Context(), pods, kube.InNamespace(w.ns), kube.MatchingLabels{v1alpha1.LabelSite: w.name}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || pod.Labels["job-name"] != "" {
+				continue
+			}
+			code, _ := w.get(pod, "/")
+			_, running := w.get(pod, "/_simsite/release")
+			if code != http.StatusOK || running != release {
+				return fmt.Errorf("%s answers %d from %q", pod.Name, code, running)
+			}
+			return nil
+		}
+		return fmt.Errorf("no pod of %d runs", len(pods.Items))
+	})
+	require.Equal(w, "content", w.simsite("db", "get", w.database, "owner"))
+}
+
+func (w *world) get(pod *corev1.Pod, path string) (code int, body string) {
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+pod.Status.PodIP+":8080"+path, http.NoBody)
+	if err != nil {
+		return 0, err.Error()
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, 1024))
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, strings.TrimSpace(string(raw))
+}
+
+// entry is a line of the simulated database's journal.
+type entry struct {
+	Event       string `json:"event"`
+	Pod         string `json:"pod"`
+	Release     string `json:"release"`
+	Maintenance bool   `json:"maintenance"`
+}
+
+// journal is what happened to the database, as it recorded it itself.
+func (w *world) journal(events ...string) []entry {
+	w.Helper()
+	var out []entry
+	for line := range strings.Lines(w.simsite("db", "journal", w.database)) {
+		var e entry
+		require.NoError(w, json.Unmarshal([]byte(line), &e), line)
+		for _, wanted := range events {
+			if e.Event == wanted {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// maintenance is the flag as the database has it.
+func (w *world) maintenance() string {
+	w.Helper()
+	return w.simsite("db", "maint", w.database)
+}
+
+// dump shows what a person would look at after a failure.
+func (w *world) dump() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.Context()), 20*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "dsite,deploy,rs,pod,job", "-o", "wide"},
+		{"get", "dsite", "-o", "yaml"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+	} {
+		command := exec.CommandContext(ctx, filepath.Join(state, "bin", "kubectl"), append([]string{"-n", w.ns}, args...)...)
+		out, err := command.CombinedOutput()
+		w.Logf("kubectl %v: %v\n%s", args, err, out)
+	}
+}

@@ -1,0 +1,76 @@
+// Package logging makes the one logger of the process, and hands it to the
+// libraries that want one of their own kind.
+package logging
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	temporallog "go.temporal.io/sdk/log"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+	"go.uber.org/zap/zapcore"
+)
+
+// Keys of log entries.
+const (
+	KeyNamespace  = "namespace"
+	KeySite       = "site"
+	KeyWorkflowID = "workflowID"
+	KeyRunID      = "runID"
+	KeyStep       = "step"
+	KeyFrom       = "from"
+	KeyTo         = "to"
+	KeyError      = "error"
+)
+
+// Formats of log entries.
+const (
+	// JSON is one object a line, for machines.
+	JSON = "json"
+	// Console is for people.
+	Console = "console"
+)
+
+// Check returns an error for a level or a format that New would refuse.
+func Check(level, format string) error {
+	if _, err := zapcore.ParseLevel(level); err != nil {
+		return fmt.Errorf("log level %q is not known: use debug, info, warn or error", level)
+	}
+	if format != JSON && format != Console {
+		return fmt.Errorf("log format %q is not known: use %s or %s", format, JSON, Console)
+	}
+	return nil
+}
+
+// New makes a logger that writes to out, which must be safe for concurrent use or a file.
+func New(out io.Writer, level, format string) (*zap.Logger, error) {
+	if err := Check(level, format); err != nil {
+		return nil, err
+	}
+	least, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, err
+	}
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
+	encoding.EncodeDuration = zapcore.StringDurationEncoder
+	encoder := zapcore.NewJSONEncoder(encoding)
+	if format == Console {
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), least)
+	return zap.New(core, zap.ErrorOutput(zapcore.Lock(zapcore.AddSync(out)))), nil
+}
+
+// Kubernetes is the logger as controller-runtime and client-go take it.
+func Kubernetes(l *zap.Logger) logr.Logger { return zapr.NewLogger(l) }
+
+// Temporal is the logger as the Temporal SDK takes it.
+func Temporal(l *zap.Logger) temporallog.Logger {
+	handler := zapslog.NewHandler(l.Core(), zapslog.WithName("temporal"), zapslog.AddStacktraceAt(slog.Level(127)))
+	return temporallog.NewStructuredLogger(slog.New(handler))
+}

@@ -1,0 +1,219 @@
+package sitejob
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drupdate/drupdate/internal/drush"
+)
+
+// Steps that a Result may name besides those that are plainly the name of what failed. A step that ends with
+// "-running" is the last that a killed script began.
+const (
+	StepDone             = "done"
+	StepAlreadyStarted   = "already-started"    // updatedb was started before under this backup's name
+	StepAlreadyRestored  = "already-restored"   // ok: the backup is back already
+	StepNothingToRestore = "nothing-to-restore" // ok: updatedb never started
+	StepNothingRecorded  = "nothing-recorded"   // ok: no flag was recorded, so there is none to put back
+	StepNotRestored      = "not-restored"       // Lift refused: the database is half updated
+	StepTooLate          = "too-late"           // Restore refused: the site was open since the backup
+	StepNotEmpty         = "not-empty"          // Install refused
+	StepBusy             = "busy"               // another script holds the site's lock
+	StepParameters       = "parameters"         // the script refused its environment
+	StepPreflight        = "preflight"
+	StepMaintenance      = "maintenance"
+	StepBackup           = "backup"
+	StepUpdatedb         = "updatedb"
+	StepUpdatedbUnknown  = "updatedb-unknown" // updatedb ended, and what is left could not be asked
+	StepCacheRebuild     = "cache-rebuild"
+	StepLift             = "lift" // all is done but the flag could not be put back
+	StepRestore          = "restore"
+	StepInstall          = "install"
+	StepVerify           = "verify"
+)
+
+const running = "-running"
+
+// Flag values of a Result.
+const (
+	FlagOff     = "0"
+	FlagOn      = "1"
+	FlagUnknown = "unknown"
+)
+
+// Result is what the script says about itself in the termination message.
+type Result struct {
+	Version   int       `json:"v"`
+	Operation Operation `json:"operation"`
+	// OK says that the operation did all that it should.
+	OK bool `json:"ok"`
+	// Step is the step that ended the operation, or the one it was last seen in.
+	Step string `json:"step"`
+	// Touched says that the database may differ from what it was before the update.
+	Touched bool `json:"touched"`
+	// Maintenance is the flag as it was last read: "0", "1" or "unknown". Recorded is the one from before the update,
+	// or empty.
+	Maintenance string `json:"maintenance"`
+	Recorded    string `json:"recorded"`
+	Backup      Backup `json:"backup"`
+	// UpdatedbExit is the exit code of updatedb: -1 when it did not end, 124 after the time limit, 143 after a signal.
+	UpdatedbExit int `json:"updatedbExit"`
+	// PendingAfter is the number of updates left after updatedb, -1 when it is not known.
+	PendingAfter int `json:"pendingAfter"`
+	// Error is one line, empty when OK. Note is a remark about a success.
+	Error string `json:"error"`
+	Note  string `json:"note"`
+}
+
+// Backup is the backup that the operation made or used. Name is empty when there is none; Bytes is 0 until it is
+// finished.
+type Backup struct {
+	Name    string `json:"name"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+	TakenAt string `json:"takenAt"`
+}
+
+// Final says that the script ended by itself. False means that it was killed in the step that it names.
+func (r Result) Final() bool { return r.Version == 1 && !strings.HasSuffix(r.Step, running) }
+
+// ParseResult reads a termination message. It is false for anything but a result of this version. Texts are cleaned
+// once more of what looks like a secret.
+func ParseResult(message string) (Result, bool) {
+	var r Result
+	if json.Unmarshal([]byte(strings.ToValidUTF8(message, "?")), &r) != nil || r.Version != 1 || r.Operation == "" || r.Step == "" {
+		return Result{}, false
+	}
+	r.Error, r.Note = clean(r.Error), clean(r.Note)
+	return r, true
+}
+
+func clean(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	text = drush.Redact(text)
+	if len(text) > drush.MaxMessage {
+		text = strings.ToValidUTF8(text[:drush.MaxMessage], "")
+	}
+	return text
+}
+
+// State is the verdict on a Job. The zero value is Unknown.
+type State int
+
+// The states of an operation. Unknown is final too: nobody knows what the Job did, and it does nothing any more.
+const (
+	Unknown State = iota
+	Running
+	Succeeded
+	Failed
+)
+
+// String returns the name of the state.
+func (s State) String() string {
+	switch s {
+	case Running:
+		return "Running"
+	case Succeeded:
+		return "Succeeded"
+	case Failed:
+		return "Failed"
+	case Unknown:
+	}
+	return "Unknown"
+}
+
+// Verdict judges a Job by its conditions and by its pod's termination message. Job is nil when it is gone. Pods may
+// hold those of other Jobs. The Result is the zero value when the script left none; the text is one line that says
+// what the verdict rests on, or what a running Job waits for.
+func Verdict(job *batchv1.Job, pods []corev1.Pod) (State, Result, string) {
+	if job == nil {
+		return Unknown, Result{}, "the job is gone"
+	}
+	own := podsOf(job, pods)
+	result, exitCode, told := lastWords(own)
+	complete, failed := condition(job, batchv1.JobComplete), condition(job, batchv1.JobFailed)
+	switch {
+	case complete == nil && failed == nil && job.DeletionTimestamp != nil:
+		return Unknown, result, "the job is being deleted"
+	case complete == nil && failed == nil:
+		return Running, result, waiting(own, result)
+	case !told && len(own) == 0:
+		return Unknown, Result{}, "the job has ended and its pod is gone"
+	case !told:
+		return Unknown, Result{}, "the job has ended and its pod left no result" + reason(failed)
+	case !result.Final():
+		return Unknown, result, "the job was ended in step " + strings.TrimSuffix(result.Step, running) + reason(failed)
+	case result.OK && exitCode == 0:
+		return Succeeded, result, result.Note
+	case result.OK:
+		return Unknown, result, "the job says that it did well and ended badly" + reason(failed)
+	}
+	return Failed, result, result.Step + ": " + result.Error
+}
+
+func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func reason(c *batchv1.JobCondition) string {
+	if c == nil || c.Reason == "" {
+		return ""
+	}
+	return ": " + c.Reason
+}
+
+// podsOf returns the Job's own pods, the newest first.
+func podsOf(job *batchv1.Job, pods []corev1.Pod) []corev1.Pod {
+	own := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, job) })
+	slices.SortFunc(own, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return own
+}
+
+// lastWords returns the newest result that a container of the pods left, with its exit code.
+func lastWords(pods []corev1.Pod) (Result, int32, bool) {
+	for _, p := range pods {
+		for _, s := range p.Status.ContainerStatuses {
+			if s.State.Terminated == nil {
+				continue
+			}
+			if r, ok := ParseResult(s.State.Terminated.Message); ok {
+				return r, s.State.Terminated.ExitCode, true
+			}
+		}
+	}
+	return Result{}, 0, false
+}
+
+// waiting says what a Job that has not ended waits for, without names and numbers.
+func waiting(pods []corev1.Pod, r Result) string {
+	if r.Step != "" {
+		return "ending"
+	}
+	if len(pods) == 0 {
+		return "waiting for a pod"
+	}
+	for _, s := range slices.Concat(pods[0].Status.InitContainerStatuses, pods[0].Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+			return "waiting: " + w.Reason
+		}
+	}
+	for _, c := range pods[0].Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "waiting: " + c.Reason
+		}
+	}
+	if pods[0].Status.Phase == corev1.PodRunning {
+		return "running"
+	}
+	return "starting"
+}
