@@ -25,6 +25,8 @@ LDFLAGS := -s -w -X $(VERSION_PACKAGE).version=$(VERSION) -X $(VERSION_PACKAGE).
 
 # The arguments of one go test, for example: make e2e RUN='-run Rollback -v'
 RUN ?=
+# The release that make histories names its files after.
+RECORD ?= $(VERSION)
 # Where the race detector is affordable: it needs a C compiler, and a second build of all dependencies.
 RACE_PACKAGES ?= ./workflows/... ./watcher/... ./internal/...
 # Modules with code of ours, and all scripts.
@@ -66,16 +68,16 @@ image: ## Build the container image IMAGE (drupdate:dev)
 
 ## Test
 
-.PHONY: test test-unit replay test-system test-integration e2e test-race histories
-test: test-unit replay test-system ## Run every test: unit, replay, and the whole system on an embedded stack
+.PHONY: test test-unit replay test-system test-integration e2e test-localstack test-race histories
+test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
 	go test $(RUN) ./...
 	cd localstack && go test $(RUN) ./...
 
 replay: | $(BIN) ## Replay the recorded histories against today's workflows
-	@go test -count=1 -run '^TestReplay' -v ./workflows/... | tee $(STATE)/replay.log | grep -v '^=== '
-	@grep -q '^--- PASS: TestReplay' $(STATE)/replay.log || { echo 'no replay test ran' >&2; exit 1; }
+	@go test -count=1 -run Replay -v ./workflows | tee $(STATE)/replay.log | grep -v '^=== '
+	@grep -q '^--- PASS: TestRecordedHistoriesReplay' $(STATE)/replay.log || { echo 'no recorded history was replayed' >&2; exit 1; }
 
 test-system: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the suites integration and e2e on one embedded stack
 	@tools/with-stack go test -count=1 -p 1 -timeout 40m -tags integration,e2e $(RUN) $(call tagged,integration) $(call tagged,e2e)
@@ -86,12 +88,15 @@ test-integration: $(BIN)/localstack $(BIN)/simsite ## Run the tests against a re
 e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the tests of the whole system
 	@tools/with-stack go test -count=1 -p 1 -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
 
+test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
+	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...
+
 test-race: ## Run the tests of RACE_PACKAGES with the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race $(RUN) $(RACE_PACKAGES)
 
-histories: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Record the histories of this version for the replay tests
-	@DRUPDATE_RECORD_HISTORIES=$(CURDIR)/workflows/testdata/histories \
-		tools/with-stack go test -count=1 -timeout 40m -tags e2e -run '^TestRecordHistories$$' -v $(call tagged,e2e)
+histories: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Record the histories of release RECORD for the replay tests
+	@mkdir -p workflows/testdata/histories
+	@RECORD=$(RECORD) tools/with-stack go test -count=1 -timeout 40m -tags e2e -run '^TestRecordHistories$$' -v ./e2e
 
 # The packages that have tests behind a build tag. A suite that is missing is an error of go test, and not a success.
 tagged = $$(grep -rl --include='*_test.go' --exclude-dir=localstack --exclude-dir=.localstack '^//go:build.*\b$(1)\b' . | xargs -r -n1 dirname | sort -u || echo ./$(1))
@@ -153,6 +158,10 @@ $(BIN)/simsite: FORCE | $(BIN)
 	@go build -o $@ -ldflags '-s -w' ./internal/simsite/cmd/simsite
 $(BIN)/localstack: FORCE | $(BIN)
 	@cd localstack && go build -o $@ ./cmd/localstack
+
+# The control plane and Temporal, which localstack builds as it starts.
+$(BIN)/kubebox: | $(BIN)/localstack $(BIN)/simsite
+	@tools/with-stack true
 
 # Tools, pinned by modules of their own: none of what they need is in go.mod.
 $(BIN)/controller-gen: tools/go.mod tools/go.sum | $(BIN)

@@ -164,9 +164,9 @@ func TestInitializedTrueNothingIsDoneOtherwiseExecAndTheConditionIsSetAccordingl
 		// Once True nobody asks again: with the database gone the condition stays.
 		w.simsite("db", "down", w.database)
 		w.patch(w.object(), `{"metadata":{"labels":{"touched":"yes"}}}`)
-		require.Never(t, func() bool {
-			return w.condition(v1alpha1.ConditionInitialized).Status != metav1.ConditionTrue
-		}, 5*time.Second, 500*time.Millisecond)
+		w.stays("Initialized is True", func() bool {
+			return w.condition(v1alpha1.ConditionInitialized).Status == metav1.ConditionTrue
+		})
 		w.simsite("db", "up", w.database)
 	})
 	t.Run("database down means unknown, never not installed", func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestAReplicaSetOrPodThatKeepsFailingBecomesAPermanentFailure(t *testing.T) 
 			require.Equal(t, reason, w.reason(v1alpha1.ConditionCodeUpdateFailed))
 			w.serves(baseline)
 			runs := w.runs()
-			require.Never(t, func() bool { return w.runs() != runs }, 5*time.Second, time.Second, "the failed target is not tried again")
+			w.stays("the failed target is not tried again", func() bool { return w.runs() == runs })
 		})
 	}
 }
@@ -305,7 +305,7 @@ func TestThatFailsDBUpdatesFailedAPermanentErrorNoMoreReconcilingOfIt(t *testing
 			w.serves(baseline)
 			require.NotContains(t, w.simsite("db", "show", w.database), "study_upd_partial", "nothing of the failed update is left")
 			runs := w.runs()
-			require.Never(t, func() bool { return w.runs() != runs }, 5*time.Second, time.Second)
+			w.stays("the failed target is not tried again", func() bool { return w.runs() == runs })
 		})
 	}
 	t.Run("frozen", func(t *testing.T) {
@@ -377,9 +377,7 @@ func TestAnUpdateRunCanBeReadInTheTemporalWebUI(t *testing.T) {
 	w := newSite(t)
 	w.want("10.3.6")
 	s := w.ends("10.3.6", update.PhaseSucceeded)
-	description, err := temporal.DescribeWorkflow(t.Context(), s.Status.Run.WorkflowID, s.Status.Run.RunID)
-	require.NoError(t, err)
-	require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, description.Status)
+	w.closes(s.Status.Run, enums.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 	details := w.cli("workflow", "metadata", "--workflow-id", s.Status.Run.WorkflowID, "--run-id", s.Status.Run.RunID)
 	for _, word := range []string{w.ns + "/blog", baseline, "10.3.6", string(update.PhaseSucceeded)} {
 		require.Contains(t, details, word)
@@ -428,9 +426,7 @@ func TestARunIsSignalledAndCancelledWithTemporal(t *testing.T) {
 		w.reaches(update.PhaseRollingOut)
 		w.cli("workflow", "cancel", "--workflow-id", "site/"+w.ns+"/"+w.name)
 		s := w.ends("10.4.0-hangs", update.PhaseAborted)
-		description, err := temporal.DescribeWorkflow(t.Context(), s.Status.Run.WorkflowID, s.Status.Run.RunID)
-		require.NoError(t, err)
-		require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_CANCELED, description.Status)
+		w.closes(s.Status.Run, enums.WORKFLOW_EXECUTION_STATUS_CANCELED)
 		w.serves(baseline)
 	})
 	t.Run("cancel in the database step lets it finish", func(t *testing.T) {
@@ -522,6 +518,31 @@ func TestALostWorkerLosesNothing(t *testing.T) {
 	require.Len(t, w.journal("updatedb-start"), 1)
 	require.Equal(t, "0", w.maintenance())
 	w.serves("10.4.0-slow-update")
+}
+
+// closes waits until the run is closed with a status.
+func (w *world) closes(run *v1alpha1.RunStatus, status enums.WorkflowExecutionStatus) {
+	w.Helper()
+	w.eventually("the run is "+status.String(), func() error {
+		description, err := temporal.DescribeWorkflow(w.Context(), run.WorkflowID, run.RunID)
+		if err == nil && description.Status != status {
+			err = fmt.Errorf("it is %s", description.Status)
+		}
+		return err
+	})
+}
+
+// stays asserts that something holds now and for the next seconds.
+func (w *world) stays(what string, holds func() bool) {
+	w.Helper()
+	until := time.Now().Add(4 * time.Second)
+	require.NoError(w, try(10*time.Second, func() error {
+		require.True(w, holds(), what)
+		if time.Now().Before(until) {
+			return fmt.Errorf("not looked at for long enough")
+		}
+		return nil
+	}))
 }
 
 // runs counts the executions of UpdateSite for the site, open and closed.

@@ -299,7 +299,14 @@ func (w *world) journal(events ...string) []entry {
 // maintenance is the flag as the database has it.
 func (w *world) maintenance() string {
 	w.Helper()
-	return w.simsite("db", "maint", w.database)
+	var database struct {
+		Maintenance bool `json:"maintenance"`
+	}
+	require.NoError(w, json.Unmarshal([]byte(w.simsite("db", "show", w.database)), &database))
+	if database.Maintenance {
+		return "1"
+	}
+	return "0"
 }
 
 // dump shows what a person would look at after a failure.

@@ -170,7 +170,7 @@ func progressSeconds(site *v1alpha1.DrupalSite) int32 {
 	if timeout <= 0 {
 		timeout = defaultProgress
 	}
-	return int32((timeout + time.Second - 1) / time.Second) //nolint:gosec // the schema limits it to 24 h
+	return int32((timeout + time.Second - 1) / time.Second)
 }
 
 func podSpec(site *v1alpha1.DrupalSite, release string) corev1.PodSpec {

@@ -70,7 +70,7 @@ func golden(t *testing.T, name string, got []byte) {
 	if *rewrite {
 		require.NoError(t, os.WriteFile(path, got, 0o600))
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // a path of this package
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
 }

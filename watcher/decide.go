@@ -185,8 +185,8 @@ func reasonOf(site *v1alpha1.DrupalSite, condition string) string {
 func ensured(site *v1alpha1.DrupalSite) string {
 	r := site.Status.Release
 	if inProgress(site) && r.Target != "" && site.Status.Run != nil {
-		switch update.Phase(site.Status.Run.Phase) {
-		case update.PhaseUpdatingDatabase, update.PhaseVerifying:
+		phase := update.Phase(site.Status.Run.Phase)
+		if phase == update.PhaseUpdatingDatabase || phase == update.PhaseVerifying {
 			// The database is, or may be, the target's already.
 			return r.Target
 		}

@@ -201,11 +201,16 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, obj runtime.Apply
 		return err
 	}
 	w.applied = string(body)
-	before := w.deployment()
+	before, after := &appsv1.Deployment{}, &appsv1.Deployment{}
+	if err := c.Get(ctx, shop, before); err != nil {
+		return err
+	}
 	if err := c.Apply(ctx, obj, opts...); err != nil {
 		return err
 	}
-	after := w.deployment()
+	if err := c.Get(ctx, shop, after); err != nil {
+		return err
+	}
 	after.Spec.Selector = before.Spec.Selector
 	return c.Update(ctx, after, client.FieldOwner("repair"))
 }

@@ -59,8 +59,7 @@ func newCluster(t *testing.T) *cluster {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "drupdate-watcher-"}}
 	require.NoError(t, c.Create(t.Context(), ns))
 	t.Cleanup(func() {
-		//nolint:usetesting // the test's own context has ended
-		require.NoError(t, client.IgnoreNotFound(c.Delete(context.Background(), ns)))
+		require.NoError(t, client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), ns)))
 	})
 	return &cluster{t: t, config: config, client: c, ns: ns.Name}
 }
@@ -98,11 +97,9 @@ func (c *cluster) reconciler(starter Starter) *Reconciler {
 	return r
 }
 
-func (c *cluster) create(edit ...siteEdit) *v1alpha1.DrupalSite {
+func (c *cluster) create(edit ...siteEdit) {
 	c.t.Helper()
-	site := c.newSite(edit...)
-	require.NoError(c.t, c.client.Create(c.t.Context(), site))
-	return site
+	require.NoError(c.t, c.client.Create(c.t.Context(), c.newSite(edit...)))
 }
 
 // newSite is what an owner writes; the server adds the defaults.
@@ -140,12 +137,16 @@ func (c *cluster) deployment() *appsv1.Deployment {
 	return d
 }
 
+func (c *cluster) request() reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.ns, Name: "shop"}}
+}
+
 // settle reconciles until a pass changes nothing any more: the cache needs a moment to see what the last one wrote.
 func (c *cluster) settle(r *Reconciler) {
 	c.t.Helper()
 	before := ""
 	require.Eventually(c.t, func() bool {
-		_, err := r.Reconcile(c.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.ns, Name: "shop"}})
+		_, err := r.Reconcile(c.t.Context(), c.request())
 		require.NoError(c.t, err)
 		now := c.versions()
 		same := now == before
@@ -182,8 +183,10 @@ func (c *cluster) applyStatus(manager string, status map[string]any) {
 }
 
 func installed() map[string]any {
-	return map[string]any{"type": v1alpha1.ConditionInitialized, "status": "True", "reason": v1alpha1.ReasonInstalled,
-		"message": "Drupal is installed.", "lastTransitionTime": "2026-03-01T02:00:00Z"}
+	return map[string]any{
+		"type": v1alpha1.ConditionInitialized, "status": "True", "reason": v1alpha1.ReasonInstalled,
+		"message": "Drupal is installed.", "lastTransitionTime": "2026-03-01T02:00:00Z",
+	}
 }
 
 func TestIntegrationFieldManagersDoNotClobberEachOther(t *testing.T) {
@@ -215,22 +218,25 @@ func TestIntegrationTwoReconcilesWriteNothing(t *testing.T) {
 	c := newCluster(t)
 	c.create()
 	c.settle(c.reconciler(&fakeStarter{}))
-	before := c.versions()
 	starter := &fakeStarter{}
 	r := c.reconciler(starter) // as after a restart
-	for range 2 {
-		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.ns, Name: "shop"}})
-		require.NoError(t, err)
-	}
-	require.Equal(t, before, c.versions())
-	require.Zero(t, starter.calls)
+	// Kubernetes' own controllers write as well, for a while; the watcher would write in every round.
+	require.Eventually(t, func() bool {
+		before := c.versions()
+		for range 2 {
+			_, err := r.Reconcile(t.Context(), c.request())
+			require.NoError(t, err)
+		}
+		return c.versions() == before
+	}, patience, tick)
+	require.Empty(t, starter.retargets)
 }
 
 func TestIntegrationTheImageIsPutBackByANarrowWrite(t *testing.T) {
 	c := newCluster(t)
 	c.create(func(s *v1alpha1.DrupalSite) { s.Spec.Workload.Containers = []string{"drupal", "cron"} })
 	r := c.reconciler(&fakeStarter{})
-	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.ns, Name: "shop"}})
+	_, err := r.Reconcile(t.Context(), c.request())
 	require.NoError(t, err)
 	dep := c.deployment()
 	dep.Spec.Replicas = ptr.To[int32](3)
@@ -274,7 +280,7 @@ func TestIntegrationAnExistingDeploymentIsOwnedIfTheSiteAsksForIt(t *testing.T) 
 	dep := deployment(c.newSite(func(s *v1alpha1.DrupalSite) {
 		s.Spec.Runtime.Container, s.Spec.Service.TargetPort, s.Spec.Files = "drupal", 8080, nil
 	}), "10.3.5")
-	dep.OwnerReferences, dep.Annotations = nil, nil
+	dep.OwnerReferences, dep.Annotations, dep.Spec.Template.Annotations = nil, nil, nil
 	require.NoError(t, c.client.Create(t.Context(), dep))
 	c.create(func(s *v1alpha1.DrupalSite) { s.Spec.Workload.Owner = v1alpha1.OwnerAdopt })
 	r := c.reconciler(&fakeStarter{})
@@ -306,20 +312,25 @@ func TestIntegrationTheWatcherIsWokenByWhatItMustSee(t *testing.T) {
 	}
 
 	// A Deployment that serves, and the worker's status, start a run: neither changes a generation.
-	dep := c.deployment()
-	dep.Status = appsv1.DeploymentStatus{ObservedGeneration: dep.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
-	require.NoError(t, c.client.Status().Update(t.Context(), dep))
-	require.Eventually(t, func() bool {
-		starter.mu.Lock()
-		defer starter.mu.Unlock()
-		return starter.checks > 0
-	}, patience, tick)
+	serves := func() {
+		// A Deployment controller may be at work and know better, so it is said again each time.
+		dep := c.deployment()
+		dep.Status = appsv1.DeploymentStatus{ObservedGeneration: dep.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		if err := c.client.Status().Update(t.Context(), dep); !apierrors.IsConflict(err) {
+			require.NoError(t, err)
+		}
+	}
+	asked := func(what func() bool) func() bool {
+		return func() bool {
+			serves()
+			starter.mu.Lock()
+			defer starter.mu.Unlock()
+			return what()
+		}
+	}
+	require.Eventually(t, asked(func() bool { return starter.checks > 0 }), patience, tick)
 	c.applyStatus(v1alpha1.ManagerWorker, map[string]any{"conditions": []any{installed()}})
-	require.Eventually(t, func() bool {
-		starter.mu.Lock()
-		defer starter.mu.Unlock()
-		return len(starter.retargets) == 1
-	}, patience, tick)
+	require.Eventually(t, asked(func() bool { return len(starter.retargets) == 1 }), patience, tick)
 }
 
 func TestIntegrationTheServerRefusesWhatCannotBeCarriedOut(t *testing.T) {

@@ -51,22 +51,32 @@ func TestObserve(t *testing.T) {
 	}{
 		{"one that serves", nil, nil, workload{exists: true, release: "10.3.6", matches: true, available: true}},
 		{"no available pod", nil, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, workload{exists: true, release: "10.3.6", matches: true}},
-		{"zero replicas do not serve, whatever the status still says", nil, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) },
-			workload{exists: true, release: "10.3.6", matches: true, scaledToZero: true}},
+		{
+			"zero replicas do not serve, whatever the status still says", nil, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) },
+			workload{exists: true, release: "10.3.6", matches: true, scaledToZero: true},
+		},
 		{"absent replicas are one", nil, func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, workload{exists: true, release: "10.3.6", matches: true, available: true}},
 		{"paused", nil, func(d *appsv1.Deployment) { d.Spec.Paused = true }, workload{exists: true, release: "10.3.6", matches: true, available: true, paused: true}},
-		{"being deleted", nil, func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: epoch} },
-			workload{exists: true, release: "10.3.6", matches: true, deleting: true}},
+		{
+			"being deleted", nil, func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: epoch} },
+			workload{exists: true, release: "10.3.6", matches: true, deleting: true},
+		},
 		{"no annotation", nil, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil }, workload{exists: true, available: true}},
-		{"an image edited by hand", nil, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil:1" },
-			workload{exists: true, release: "10.3.6", available: true}},
+		{
+			"an image edited by hand", nil, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "evil:1" },
+			workload{exists: true, release: "10.3.6", available: true},
+		},
 		{"a sidecar is nobody's business", nil, func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "proxy", Image: "envoy:1"}}, d.Spec.Template.Spec.Containers...)
 		}, workload{exists: true, release: "10.3.6", matches: true, available: true}},
-		{"the drush container is missing", nil, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "web" },
-			workload{exists: true, release: "10.3.6", available: true, missing: "drupal"}},
-		{"another container of the site is missing", func(s *v1alpha1.DrupalSite) { s.Spec.Workload.Containers = []string{"drupal", "cron"} }, nil,
-			workload{exists: true, release: "10.3.6", available: true, missing: "cron"}},
+		{
+			"the drush container is missing", nil, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "web" },
+			workload{exists: true, release: "10.3.6", available: true, missing: "drupal"},
+		},
+		{
+			"another container of the site is missing", func(s *v1alpha1.DrupalSite) { s.Spec.Workload.Containers = []string{"drupal", "cron"} }, nil,
+			workload{exists: true, release: "10.3.6", available: true, missing: "cron"},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

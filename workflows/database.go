@@ -75,19 +75,25 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	condition := update.Condition{
 		Type: update.ConditionDBUpdatesPending, Status: update.True, Reason: update.ReasonUpdatesPending, Message: sentence(message),
 	}
+	r.operations++
+	operation := update.OperationID(r.id, r.operations)
 	err := r.enter(update.PhaseUpdatingDatabase, "Updating the database under maintenance mode.", func(report *update.Report) {
 		report.Set = []update.Condition{condition}
-		report.Operation = &r.id
+		report.Operation = &operation
 		report.Event = &update.Event{Reason: "DatabaseUpdateStarted", Message: condition.Message}
 	})
 	if err != nil {
 		return ending{}, err
 	}
-	r.state.Operation = r.id
-	if _, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site); err != nil {
-		return r.undoDatabase(r.id, fault{failureType(err), explain(err)})
+	r.state.Operation = operation
+	_, err = call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
+	if is(err, update.FailureSiteGone) {
+		return ending{}, err
 	}
-	return r.settleUpdate(r.id, false)
+	if err != nil { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
+		return r.untouched("", update.OperationResult{Message: explain(err)})
+	}
+	return r.settleUpdate(operation, false)
 }
 
 // settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
@@ -204,16 +210,19 @@ func (r *run) backOnDatabase(operation, reason, message string) (ending, error) 
 	return r.conclude(update.PhaseRestored, releases, databaseFailed(reason, message))
 }
 
-// lift puts maintenance mode and CronJobs back as they were.
+// lift puts maintenance mode and CronJobs back as they were. Without an operation, or without a backup volume that holds
+// the recorded flag, there is nothing to put back: an untouched database's script has done it.
 func (r *run) lift(operation, release string) (*fault, error) {
-	result, err := r.operate(update.OperationLift, operation, release, false)
-	if err != nil {
-		return r.orGone(err)
+	if operation != "" && r.state.Settings.Backup {
+		result, err := r.operate(update.OperationLift, operation, release, false)
+		if err != nil {
+			return r.orGone(err)
+		}
+		if result.Outcome != update.Succeeded {
+			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
+		}
 	}
-	if result.Outcome != update.Succeeded {
-		return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
-	}
-	_, err = call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
+	_, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
 	return nil, err
 }
 

@@ -29,6 +29,8 @@ type run struct {
 	marked bool
 	// seen is control.woken at the last look at the resource.
 	seen int
+	// operations counts the database operations that this run began.
+	operations int
 	// updated is the operation that updated the database in this pass; nil while the database is as it was.
 	updated *update.OperationResult
 }

@@ -350,6 +350,36 @@ func TestEveryStepRetargeted(t *testing.T) {
 	}
 }
 
+func TestASecondDatabaseStepInOneRunIsAnotherOperation(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.pending["r3"] = []update.Pending{some("m_update_2")}
+	_, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		w.after["RunOperation"] = func() {
+			w.state.Release = "r3"
+			env.SignalWorkflow(update.SignalRetarget, update.Retarget{Release: "r3"})
+		}
+	})
+	require.NoError(t, err)
+	require.Len(t, w.ran, 2)
+	require.NotEqual(t, w.ran[0].RunID, w.ran[1].RunID)
+	require.NotEqual(t, w.ran[0].BackupName, w.ran[1].BackupName)
+	require.Equal(t, "r3", w.state.Releases.Serving)
+}
+
+func TestCronJobsThatCannotBeSuspendedLeaveTheDatabaseAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.failing["SuspendCron"] = fatal("CronBusy")
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
+	require.Equal(t, update.ReasonUntouched, w.conditions[update.ConditionDBUpdatesFailed].Reason)
+	require.Empty(t, w.ran)
+	require.Equal(t, failedOnR1, w.state.Releases)
+}
+
 func TestPauseHoldsTheRunBetweenSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

@@ -243,7 +243,7 @@ type UpdateSpec struct {
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('24h')",message="rolloutTimeout must be above 0s and at most 24h"
-	RolloutTimeout metav1.Duration `json:"rolloutTimeout,omitempty"`
+	RolloutTimeout metav1.Duration `json:"rolloutTimeout,omitzero"`
 	// cacheRebuildAttempts is how often drush cache:rebuild is tried.
 	// +optional
 	// +kubebuilder:default=2
@@ -255,7 +255,7 @@ type UpdateSpec struct {
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('48h')",message="databaseTimeout must be at least 1s and at most 48h"
-	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitempty"`
+	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitzero"`
 	// backup says when and where backups are taken.
 	// +optional
 	// +kubebuilder:default={}

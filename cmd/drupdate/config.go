@@ -102,6 +102,7 @@ func fromEnvironment(c *cobra.Command, env lookup) error {
 		}
 		if err := c.Flags().Set(f.Name, value); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %q is not valid for --%s", name, value, f.Name))
+			_ = f.Value.Set(f.DefValue) // Else the zero that is left would be a second problem.
 		}
 	})
 	return errors.Join(problems...)

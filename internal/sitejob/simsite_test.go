@@ -59,6 +59,11 @@ func newSimsite(t *testing.T, driver string) *world {
 		"SIMSITE_DIR=" + w.scene, "SIMSITE_RELEASE=10.3.1", "DB_DRIVER=" + driver, "DB_NAME=shop",
 		"DB_PATH=" + w.scene + "/shop.sqlite", "DRUPDATE_PROFILE=minimal",
 	}
+	if driver != "sqlite" {
+		create := exec.Command(filepath.Join(programs, "simsite"), "db", "create", "shop")
+		create.Env = w.env
+		require.NoError(t, create.Run())
+	}
 	got := w.run(Install)
 	require.True(t, got.OK, got.Error)
 	require.NoError(t, os.Remove(filepath.Join(w.dir, backupName+".installed")))
@@ -72,6 +77,7 @@ func (w *world) asks(args ...string) string {
 	w.t.Helper()
 	cmd := w.command(Update)
 	cmd.Path, cmd.Args = strings.Split(w.path, ":")[0]+"/drush", append([]string{"drush"}, args...)
+	cmd.Env = append(cmd.Env, "HOME=/tmp", "COLUMNS=1000")
 	out, err := cmd.CombinedOutput()
 	require.NoError(w.t, err, string(out))
 	return strings.TrimSpace(string(out))

@@ -1,5 +1,7 @@
 package update
 
+import "fmt"
+
 // Names under which the workflows are registered and started.
 const (
 	// UpdateSiteWorkflow moves one site to its wanted release.
@@ -71,11 +73,22 @@ type Retarget struct {
 	Retry      string `json:"retry,omitempty"`
 }
 
-// BackupName is the base name of the backup that an operation of a run takes: derived, so that taking it twice is taking it once.
-func BackupName(site Site, from, runID string) string {
-	short := runID
-	if len(short) > 8 {
-		short = short[:8]
+// uuidLength is the length of a run id.
+const uuidLength = 36
+
+// OperationID names the n-th operation of a run, from 1: one run may pass through the database step again, for a new target.
+func OperationID(runID string, n int) string {
+	if n <= 1 {
+		return runID
+	}
+	return fmt.Sprintf("%s-%d", runID, n)
+}
+
+// BackupName is the base name of the backup that an operation takes: derived, so that taking it twice is taking it once.
+func BackupName(site Site, from, operation string) string {
+	short := operation
+	if len(operation) >= uuidLength {
+		short = operation[:8] + operation[uuidLength:]
 	}
 	if from == "" {
 		from = "initial"
