@@ -7,9 +7,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -43,8 +45,8 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 	return c, nil
 }
 
-// apply makes a Deployment's pod template carry a release, unless it does. It returns the generation to wait for. The
-// UID keeps the apply from making a Deployment of nothing but an image when the real one was just deleted.
+// apply makes a Deployment's pod template carry a release, unless it does. It returns the generation to wait for. UID
+// and resourceVersion keep the apply from making a Deployment of nothing but an image when the real one was just deleted.
 func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (int64, error) {
 	if who := taken(site, d); who != "" {
 		return 0, permanent(update.FailureWorkloadConflict, "set image: Deployment %q belongs to %s", d.Name, who)
@@ -64,24 +66,16 @@ func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *ap
 	return object.GetGeneration(), nil
 }
 
-// imageObject is the narrow body: the annotation, and the images of containers that the template already has.
+// imageObject is the narrow body. A container that the template lacks is never added.
 func imageObject(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (*unstructured.Unstructured, error) {
-	var containers []any
 	for _, name := range site.SiteContainers() {
 		if container(d.Spec.Template.Spec.Containers, name) == nil {
 			return nil, permanent(update.FailureContainerMissing, "set image: Deployment %q has no container %q", d.Name, name)
 		}
-		containers = append(containers, map[string]any{"name": name, "image": site.ImageFor(release)})
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{"template": map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRelease: release}},
-			"spec":     map[string]any{"containers": containers},
-		}},
-	}}
-	object.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-	object.SetNamespace(d.Namespace)
-	object.SetName(d.Name)
-	object.SetUID(d.UID)
-	return object, nil
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(siteimage.Configuration(site, d, release))
+	if err != nil {
+		return nil, fmt.Errorf("set image: Deployment %q: %w", d.Name, err)
+	}
+	return &unstructured.Unstructured{Object: raw}, nil
 }

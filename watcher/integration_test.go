@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
 const (
@@ -260,17 +261,17 @@ func TestIntegrationTheImageIsPutBackByANarrowWrite(t *testing.T) {
 	site := c.site()
 	site.Spec.Workload.Containers = nil
 	require.NoError(t, c.client.Update(t.Context(), site))
-	require.NoError(t, c.client.Apply(t.Context(), imageApply(c.site(), c.deployment(), "10.3.5"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership))
+	require.NoError(t, c.client.Apply(t.Context(), siteimage.Configuration(c.site(), c.deployment(), "10.3.5"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership))
 	require.Equal(t, []string{"registry.example/drupal:10.3.5", ours, "envoy:1"}, images())
 
 	// A Deployment that is gone, or another one, is never written to.
 	dep = c.deployment()
 	stale := dep.DeepCopy()
 	stale.ResourceVersion = "1"
-	err = c.client.Apply(t.Context(), imageApply(c.site(), stale, "10.3.6"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
+	err = c.client.Apply(t.Context(), siteimage.Configuration(c.site(), stale, "10.3.6"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
 	require.True(t, apierrors.IsConflict(err), err)
 	require.NoError(t, c.client.Delete(t.Context(), dep, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	err = c.client.Apply(t.Context(), imageApply(c.site(), dep, "10.3.6"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
+	err = c.client.Apply(t.Context(), siteimage.Configuration(c.site(), dep, "10.3.6"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
 	require.True(t, apierrors.IsConflict(err) || apierrors.IsNotFound(err), err)
 	require.True(t, apierrors.IsNotFound(c.client.Get(t.Context(), client.ObjectKeyFromObject(dep), dep)))
 }

@@ -23,10 +23,10 @@ type control struct {
 
 // listen handles signals for as long as the run lives. The context must outlive the run's cancellation.
 func (c *control) listen(ctx workflow.Context) {
-	retarget := workflow.GetSignalChannel(ctx, update.SignalRetarget)
-	abort := workflow.GetSignalChannel(ctx, update.SignalAbort)
-	pause := workflow.GetSignalChannel(ctx, update.SignalPause)
-	resume := workflow.GetSignalChannel(ctx, update.SignalResume)
+	retarget := described(ctx, update.SignalRetarget, "The wanted release changed: look at the resource again. Payload: {\"release\": \"…\"}.")
+	abort := described(ctx, update.SignalAbort, "Give the update up: roll back, or let the database operation finish first. No payload.")
+	pause := described(ctx, update.SignalPause, "Hold the run between two steps. No payload.")
+	resume := described(ctx, update.SignalResume, "Go on after pause. No payload.")
 	selector := workflow.NewNamedSelector(ctx, "signals")
 	selector.AddReceive(retarget, func(ch workflow.ReceiveChannel, _ bool) {
 		var signal update.Retarget
@@ -55,13 +55,18 @@ func (c *control) listen(ctx workflow.Context) {
 	})
 }
 
-// drain takes the retargets that are there already, so that a look at the world that follows covers them.
-func (c *control) drain(ctx workflow.Context) {
-	channel := workflow.GetSignalChannel(ctx, update.SignalRetarget)
-	var signal update.Retarget
-	for channel.ReceiveAsync(&signal) {
-		c.retargeted(signal)
-	}
+// described is a signal's channel; the description is shown where operators choose signals.
+func described(ctx workflow.Context, name, description string) workflow.ReceiveChannel {
+	return workflow.GetSignalChannelWithOptions(ctx, name, workflow.SignalChannelOptions{Description: description})
+}
+
+// settle lets the signals that came with this workflow task be handled. Without it a signal that comes together with the
+// last activity's result is in the hands of the listener, which has not run yet, and would be lost when the run ends.
+// The coroutines of a workflow take turns in the order in which they were made, so the listener is before the new one.
+func settle(ctx workflow.Context) {
+	settled := false
+	workflow.GoNamed(ctx, "settle", func(workflow.Context) { settled = true })
+	_ = workflow.Await(ctx, func() bool { return settled }) // the context outlives cancellation: it cannot fail
 }
 
 func (c *control) retargeted(signal update.Retarget) {

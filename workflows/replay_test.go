@@ -4,14 +4,18 @@ import (
 	"compress/gzip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/drupdate/drupdate/internal/update"
 	"github.com/drupdate/drupdate/workflows"
@@ -78,4 +82,48 @@ func changed(ctx workflow.Context, req update.Request) (update.Summary, error) {
 		return update.Summary{}, err
 	}
 	return workflows.UpdateSite(ctx, req)
+}
+
+// A signal that comes together with the last activity's result must start another look, or the wish in it is lost.
+func TestASignalInTheLastWorkflowTaskIsNotLost(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/histories/*_success.json.gz")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	h := load(t, files[len(files)-1])
+	n := len(h.Events)
+	last := h.Events[n-4:] // task scheduled, started, completed, workflow completed
+	require.Equal(t, enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, last[0].EventType)
+	require.Equal(t, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, last[3].EventType)
+	payload, err := converter.GetDefaultDataConverter().ToPayloads(update.Retarget{Release: "another"})
+	require.NoError(t, err)
+	signal := &history.HistoryEvent{
+		EventId: last[1].EventId, EventTime: last[0].EventTime, EventType: enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+		Attributes: &history.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
+			WorkflowExecutionSignaledEventAttributes: &history.WorkflowExecutionSignaledEventAttributes{SignalName: update.SignalRetarget, Input: payload},
+		},
+	}
+	last[1].EventId++
+	last[2].EventId++
+	last[2].GetWorkflowTaskCompletedEventAttributes().StartedEventId++
+	look := inspection(t, h)
+	look.EventId, look.EventTime = last[2].EventId+1, last[3].EventTime
+	look.GetActivityTaskScheduledEventAttributes().WorkflowTaskCompletedEventId = last[2].EventId
+	look.GetActivityTaskScheduledEventAttributes().ActivityId = strconv.FormatInt(look.EventId, 10)
+	h.Events = append(h.Events[:n-3:n-3], signal, last[1], last[2], look)
+	replayer := worker.NewWorkflowReplayer()
+	workflows.Register(replayer)
+	require.NoError(t, replayer.ReplayWorkflowHistory(quiet(), h), "the run ends without another look")
+}
+
+// inspection is the event of the first look at the world.
+func inspection(t *testing.T, h *history.History) *history.HistoryEvent {
+	t.Helper()
+	for _, event := range h.Events {
+		if a := event.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityType.Name == string(update.Inspect) {
+			return proto.CloneOf(event)
+		}
+	}
+	t.Fatal("no look at the world is recorded")
+	return nil
 }

@@ -42,11 +42,11 @@ func newRun(ctx workflow.Context, site update.Site) (*run, error) {
 		ctx: ctx, steady: steady, control: &control{}, progress: update.Progress{Site: site},
 	}
 	r.control.listen(steady)
-	err := workflow.SetQueryHandler(ctx, update.QueryState, func() (update.Progress, error) {
+	err := workflow.SetQueryHandlerWithOptions(ctx, update.QueryState, func() (update.Progress, error) {
 		progress := r.progress
 		progress.Paused = r.control.paused
 		return progress, nil
-	})
+	}, workflow.QueryHandlerOptions{Description: "Phase, target, attempt and last output of the run."})
 	return r, err
 }
 
@@ -54,7 +54,7 @@ func (r *run) cancelled() bool { return r.ctx.Err() != nil }
 
 // inspect looks at the world, and takes the wanted release from it.
 func (r *run) inspect() (gone bool, err error) {
-	r.control.drain(r.steady)
+	settle(r.steady)
 	r.seen = r.control.woken
 	state, err := call(r.steady, quick(), "look at the site and its Deployment", update.Inspect, r.site)
 	if err != nil || state.Gone {

@@ -26,7 +26,10 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 		}
 		if end.idle && last.phase != "" {
 			end = last
+			r.from, r.target = last.from, last.target
+			r.progress.From, r.progress.Target = last.from, last.target
 		}
+		end.from, end.target = r.from, r.target
 		last = end
 		if end.again || r.wantedAgain(end) {
 			continue
@@ -69,6 +72,8 @@ func (r *run) pass() (ending, error) {
 type ending struct {
 	phase   update.Phase
 	message string
+	// from and target are the releases that the pass was about.
+	from, target string
 	// again asks for another pass: the target changed, or the world did.
 	again bool
 	// idle says that the pass found nothing to do, and tells nothing about an earlier one.
@@ -83,10 +88,10 @@ func superseded(message string) ending {
 
 // wantedAgain tells whether something came up during the pass that this run must still look at.
 func (r *run) wantedAgain(end ending) bool {
+	settle(r.steady)
 	if end.phase == update.PhaseSuperseded || r.control.aborted || r.cancelled() {
 		return false
 	}
-	r.control.drain(r.steady)
 	return r.control.woken != r.seen
 }
 
@@ -103,14 +108,15 @@ func (r *run) lost(err error) ending {
 	report := r.report(phase, message)
 	report.Finished, report.InProgress = true, update.MarkClear
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
+	condition := codeFailed(failureType(err), message)
+	if r.state.Operation != "" {
+		condition = databaseFailed(update.ReasonRestoreFailed, message)
+	}
+	report.Set = []update.Condition{condition}
 	if r.target != "" {
 		releases := r.state.Releases
 		releases.Target, releases.Failed = r.target, r.target
-		condition := codeFailed(failureType(err), message)
-		if r.state.Operation != "" {
-			condition = databaseFailed(update.ReasonRestoreFailed, message)
-		}
-		report.Releases, report.Set, report.Operation = &releases, []update.Condition{condition}, new(string)
+		report.Releases, report.Operation = &releases, new(string)
 	}
 	if err := r.write("record that the run cannot go on", report); err != nil {
 		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
@@ -120,7 +126,7 @@ func (r *run) lost(err error) ending {
 
 // summary turns an ending into the workflow's result.
 func (r *run) summary(end ending) (update.Summary, error) {
-	summary := update.Summary{Phase: end.phase, From: r.from, Target: r.target, Message: end.message}
+	summary := update.Summary{Phase: end.phase, From: end.from, Target: end.target, Message: end.message}
 	if r.cancelled() && end.phase == update.PhaseAborted {
 		return summary, temporal.NewCanceledError(summary)
 	}

@@ -183,11 +183,12 @@ run() {
     kill_group KILL
   ) >/dev/null 2>&1 </dev/null &
   watchdog=$!
-  # A signal to us ends a wait early; the command has ended when waiting for it has taken it away.
-  while :; do
-    wait "$GROUP"
-    kill -0 "$GROUP" 2>/dev/null || break
-  done
+  # A signal that came while there was no group to send it to.
+  [ "$STOPPED" = 0 ] || [ -n "$killer" ] || on_signal
+  # Only a signal to us ends a wait early, and there is only one: later ones are ignored.
+  stopped_before=$STOPPED
+  wait "$GROUP"
+  [ "$STOPPED" = "$stopped_before" ] || wait "$GROUP"
   # shellcheck disable=SC2086
   kill "$watchdog" $killer 2>/dev/null
   wait "$watchdog" 2>/dev/null

@@ -38,6 +38,9 @@ func inBothShells(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 	t.Run("busybox", func(t *testing.T) {
 		t.Parallel()
+		if testing.Short() {
+			t.Skip("one shell is enough for a short run")
+		}
 		busybox, err := exec.LookPath("busybox")
 		if err != nil {
 			t.Skip("busybox is not installed")
@@ -266,17 +269,14 @@ func TestUpdateFailures(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, partial)
 
-				if w.shell[0] != "sh" {
-					return // what follows is about the journal and the same in every shell
+				if c.updatedb == 0 || w.shell[0] != "sh" {
+					return // what follows is about the journal, and the same in every shell
 				}
 				again := w.run(Update)
-				require.False(t, again.OK)
-				require.Equal(t, c.updatedb, w.calls("updatedb -y"), "updatedb never runs twice")
-				if c.updatedb == 1 {
-					require.Equal(t, StepAlreadyStarted, again.Step)
-					require.True(t, again.Touched)
-					require.Equal(t, StepNotRestored, w.run(Lift).Step)
-				}
+				require.Equal(t, StepAlreadyStarted, again.Step)
+				require.True(t, again.Touched)
+				require.Equal(t, 1, w.calls("updatedb -y"), "updatedb never runs twice")
+				require.Equal(t, c.flag, w.get("flag"))
 			})
 		})
 	}
@@ -582,7 +582,10 @@ func TestRestoreFailures(t *testing.T) {
 				require.Equal(t, c.drops, w.calls("sql:drop"))
 				require.True(t, strings.HasPrefix(got.Error, c.error), got.Error)
 				require.Equal(t, "1", w.get("flag"))
-				require.Equal(t, StepNotRestored, w.run(Lift).Step)
+				if c.step == StepVerify {
+					require.Equal(t, StepNotRestored, w.run(Lift).Step)
+					require.Equal(t, "1", w.get("flag"))
+				}
 			})
 		})
 	}
