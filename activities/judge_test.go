@@ -118,10 +118,14 @@ func TestJudge(t *testing.T) {
 		{"the Deployment is gone", func(s *scene) { s.d = nil }, replaced},
 		{"the Deployment is another one", func(s *scene) { s.d.UID = "another" }, replaced},
 		{"scaled to zero, seen once", func(s *scene) { s.d.Spec.Replicas = new(int32(0)) }, nil},
-		{"scaled to zero, seen twice", func(s *scene) { s.d.Spec.Replicas = new(int32(0)); s.since("suspended", time.Second) },
-			&update.Rollout{State: update.RolloutSuspended, Message: "the Deployment is scaled to zero"}},
-		{"paused, seen twice", func(s *scene) { s.d.Spec.Paused = true; s.since("suspended", time.Second) },
-			&update.Rollout{State: update.RolloutSuspended, Message: "the Deployment is paused"}},
+		{
+			"scaled to zero, seen twice", func(s *scene) { s.d.Spec.Replicas = new(int32(0)); s.since("suspended", time.Second) },
+			&update.Rollout{State: update.RolloutSuspended, Message: "the Deployment is scaled to zero"},
+		},
+		{
+			"paused, seen twice", func(s *scene) { s.d.Spec.Paused = true; s.since("suspended", time.Second) },
+			&update.Rollout{State: update.RolloutSuspended, Message: "the Deployment is paused"},
+		},
 		{"an image that cannot be pulled, seen once", func(s *scene) { s.starting(reasonImagePullBackOff, "not found") }, nil},
 		{"an image that cannot be pulled, seen again too soon", func(s *scene) {
 			s.starting(reasonImagePullBackOff, "not found")
@@ -132,12 +136,16 @@ func TestJudge(t *testing.T) {
 			s.since(reasonImagePullBackOff, 6*time.Second)
 		}, failed(reasonImagePullBackOff, `container "drupal" of 2.0: not found`)},
 		{"a first failed pull heals", func(s *scene) { s.starting(reasonErrImagePull, "reset"); s.since(reasonErrImagePull, time.Minute) }, nil},
-		{"an image that must not be pulled", func(s *scene) { s.starting(reasonErrImageNever, ""); s.since(reasonImagePullBackOff, time.Minute) },
-			failed(reasonErrImageNever, `container "drupal" of 2.0: the image cannot be pulled`)},
+		{
+			"an image that must not be pulled", func(s *scene) { s.starting(reasonErrImageNever, ""); s.since(reasonImagePullBackOff, time.Minute) },
+			failed(reasonErrImageNever, `container "drupal" of 2.0: the image cannot be pulled`),
+		},
 		{"a name that is no image", func(s *scene) { s.starting(reasonInvalidImageName, "bad") }, failed(reasonInvalidImageName, `container "drupal" of 2.0: bad`)},
 		{"a Secret that may appear", func(s *scene) { s.starting(reasonConfigError, "no secret"); s.since(reasonConfigError, 20*time.Second) }, nil},
-		{"a Secret that does not appear", func(s *scene) { s.starting(reasonConfigError, "no secret"); s.since(reasonConfigError, 31*time.Second) },
-			failed(reasonConfigError, `container "drupal" of 2.0: no secret`)},
+		{
+			"a Secret that does not appear", func(s *scene) { s.starting(reasonConfigError, "no secret"); s.since(reasonConfigError, 31*time.Second) },
+			failed(reasonConfigError, `container "drupal" of 2.0: no secret`),
+		},
 		{"a crash loop after two restarts", func(s *scene) { s.starting(reasonCrashLoop, "").RestartCount = 2 }, nil},
 		{"a crash loop after three restarts", func(s *scene) {
 			status := s.starting(reasonCrashLoop, "back-off 40s restarting failed container=drupal pod=blog-2-a")
@@ -199,8 +207,10 @@ func TestJudge(t *testing.T) {
 			s.since(reasonProgressDeadline, time.Second)
 			s.d.Status.AvailableReplicas = 1
 		}, complete},
-		{"no pod in time", func(s *scene) { s.starting("ContainerCreating", ""); s.now = s.w.deadline },
-			failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`)},
+		{
+			"no pod in time", func(s *scene) { s.starting("ContainerCreating", ""); s.now = s.w.deadline },
+			failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`),
+		},
 		{"a container that never gets ready in time", func(s *scene) {
 			status := s.starting("", "")
 			status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -215,8 +225,10 @@ func TestJudge(t *testing.T) {
 			s.pods = append(s.pods, *testPod(s.old, "blog-1-a"))
 			s.now = s.w.deadline
 		}, failed(update.ReasonRolloutTimeout, "waited in vain for the pods of other releases to end")},
-		{"no ReplicaSet in time", func(s *scene) { s.noNew, s.d.Status.ObservedGeneration, s.now = true, 2, s.w.deadline },
-			failed(update.ReasonRolloutTimeout, "waited in vain for the Deployment controller to observe the change")},
+		{
+			"no ReplicaSet in time", func(s *scene) { s.noNew, s.d.Status.ObservedGeneration, s.now = true, 2, s.w.deadline },
+			failed(update.ReasonRolloutTimeout, "waited in vain for the Deployment controller to observe the change"),
+		},
 		{"somebody sets another image for the third time", func(s *scene) {
 			s.d.Spec.Template.Spec.Containers[1].Image = "registry.example/drupal:1.0"
 			s.seen.Applied = 2

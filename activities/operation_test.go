@@ -203,10 +203,18 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 	}{
 		{"no site", updateOperation(), nil, nil, update.FailureSiteGone, nil},
 		{"no Deployment yet", updateOperation(), []client.Object{testSite()}, nil, "", nil},
-		{"a Job that must exist and does not", must, []client.Object{testSite(), testDeployment("2.0")}, nil, "",
-			&update.OperationResult{Touched: true, Message: "the job is gone", Job: jobName}},
-		{"refused before there ever was a Job: the database is as it was", updateOperation(), []client.Object{testSite(), testDeployment("2.0")}, refuse, "",
-			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`}},
+		{
+			"a Job that must exist and does not", must,
+			[]client.Object{testSite(), testDeployment("2.0")},
+			nil, "",
+			&update.OperationResult{Touched: true, Message: "the job is gone", Job: jobName},
+		},
+		{
+			"refused before there ever was a Job: the database is as it was", updateOperation(),
+			[]client.Object{testSite(), testDeployment("2.0")},
+			refuse, "",
+			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`},
+		},
 		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

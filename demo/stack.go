@@ -132,7 +132,7 @@ func (s *stack) startRole(role string) error {
 	}
 	defer log.Close()
 	ports := map[string]int{"watcher": 18081, "worker": 18083}
-	command := exec.Command(s.binary(), role, //nolint:contextcheck // the process outlives the demo on purpose
+	command := exec.Command(s.binary(), role, // not bound to the context: the process outlives the demo
 		"--health-addr", fmt.Sprintf("127.0.0.1:%d", ports[role]), "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", ports[role]+1))
 	command.Env = os.Environ()
 	for name, value := range s.env {

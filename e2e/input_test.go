@@ -73,7 +73,7 @@ func TestAMissingSecretIsNamedAndWaitedFor(t *testing.T) {
 	require.NoError(t, cluster.Delete(t.Context(), secret))
 	w.create()
 	require.Contains(t, w.ready(v1alpha1.ReasonSecretMissing), "blog-db")
-	w.secret()
+	w.secret("mysql")
 	w.ends(baseline, update.PhaseSucceeded)
 }
 

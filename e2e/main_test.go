@@ -97,7 +97,7 @@ func installCRD() error {
 	if raw, err = json.Marshal(crd); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) //nolint:forbidigo // TestMain has no test whose context could be used
 	defer cancel()
 	patch := kube.RawPatch("application/apply-patch+yaml", raw)
 	if err := cluster.Patch(ctx, crd, patch, kube.FieldOwner("drupdate-install"), kube.ForceOwnership); err != nil {
@@ -163,9 +163,13 @@ func (p *process) stop() error {
 
 // kill ends the process as a lost node does.
 func (p *process) kill() error {
-	err := p.command.Process.Kill()
-	<-p.exited
-	return err
+	if err := p.command.Process.Kill(); err != nil {
+		return err
+	}
+	if err := <-p.exited; err == nil {
+		return errors.New("drupdate ended by itself")
+	}
+	return nil
 }
 
 // try calls until there is no error, and returns the last one when the time is up.

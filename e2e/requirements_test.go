@@ -183,7 +183,7 @@ func TestInitializedTrueNothingIsDoneOtherwiseExecAndTheConditionIsSetAccordingl
 			}
 			return nil
 		})
-		require.Len(t, w.journal("install"), 0)
+		require.Empty(t, w.journal("install"))
 		require.Equal(t, "content", w.simsite("db", "get", w.database, "owner"))
 	})
 	t.Run("an empty database is installed once where the spec asks", func(t *testing.T) {
@@ -262,6 +262,48 @@ func TestDrushCrRunsTwiceThenTheVersionIsRolledBackAndCodeUpdateFailedIsSet(t *t
 		require.Len(t, w.journal("cr-failed"), 1)
 		w.serves("10.4.0-cr-fails-once")
 	})
+}
+
+func TestAFailedTargetIsTriedAgainWhenARetryIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newSite(t, withSpec(func(s *v1alpha1.DrupalSiteSpec) { s.Update.CacheRebuildAttempts = 1 }))
+	w.want("10.4.0-cr-fails-once")
+	w.ends("10.4.0-cr-fails-once", update.PhaseRolledBack)
+	w.annotate(v1alpha1.AnnotationRetry, "the cache is repaired")
+	w.eventually("the second attempt succeeds", func() error {
+		if s := w.site(); s.Status.Release.Serving != "10.4.0-cr-fails-once" || s.Status.ObservedRetry != "the cache is repaired" {
+			return fmt.Errorf("releases %+v, retry %q", s.Status.Release, s.Status.ObservedRetry)
+		}
+		return nil
+	})
+	require.Nil(t, w.condition(v1alpha1.ConditionCodeUpdateFailed))
+	w.serves("10.4.0-cr-fails-once")
+}
+
+func TestEveryDatabaseIsBackedUpAndRestored(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"pgsql", "sqlite"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			require.NoError(t, cluster.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "blog-db"}}))
+			w.secret(driver)
+			if driver == "pgsql" {
+				w.install()
+			}
+			w.create(withSpec(func(s *v1alpha1.DrupalSiteSpec) {
+				s.Files = &v1alpha1.FilesSpec{Size: "1Gi"}
+				s.Install = &v1alpha1.InstallSpec{Profile: "minimal"} // the database file is empty when the volume is new
+			}))
+			w.ends(baseline, update.PhaseSucceeded)
+			w.want("10.4.0-hook-exception")
+			w.ends("10.4.0-hook-exception", update.PhaseRestored)
+			w.serves(baseline)
+			w.want("10.3.6") // and the restored database can be updated
+			w.ends("10.3.6", update.PhaseSucceeded)
+			w.serves("10.3.6")
+		})
+	}
 }
 
 func TestDatabaseUpdatesNeededMaintenanceModeOnUpdatedbMaintenanceModeOffFromOneScript(t *testing.T) {

@@ -18,7 +18,7 @@ func CheckSite(ctx workflow.Context, req update.CheckRequest) error {
 	pause := 5 * time.Second
 	for range checkRounds {
 		done, err := c.round()
-		if done || is(err, update.FailureSiteGone) {
+		if done || siteGone(err) {
 			return nil
 		}
 		if err != nil {
@@ -58,7 +58,7 @@ func (c *check) round() (done bool, err error) {
 func (c *check) installed() (done bool, err error) {
 	question := update.Question{Site: c.site, Release: c.state.Workload.Release, AllowNotReady: true}
 	answer, err := call(c.ctx, asking(), "ask whether Drupal is installed", update.CheckInstalled, question)
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return true, err
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *check) install() (done bool, err error) {
 // pending confirms or removes DBUpdatesPending.
 func (c *check) pending() (done bool, err error) {
 	pending, err := call(c.ctx, asking(), "drush updatedb:status", update.PendingUpdates, update.Question{Site: c.site, Release: c.state.Workload.Release})
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return true, err
 	}
 	if err != nil {

@@ -140,6 +140,11 @@ func (r *run) verified(release string) (*fault, error) {
 
 // finish records the verified target: it serves, and it is what later failures go back to.
 func (r *run) finish() (ending, error) {
+	if frozen(r.state) { // an earlier run left the CronJobs suspended for a person, who says by a retry that the site is mended
+		if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+			return ending{}, err
+		}
+	}
 	message := fmt.Sprintf("The site runs %s.", r.target)
 	report := r.report(update.PhaseSucceeded, message)
 	report.Finished, report.InProgress = true, update.MarkClear
@@ -164,7 +169,7 @@ func (r *run) interrupted() (ending, error) {
 
 // stepFailed turns an activity that failed for good before the database step into a failed target.
 func (r *run) stepFailed(err error) (ending, error) {
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return ending{}, err
 	}
 	return r.codeFailed(fault{failureType(err), explain(err)})

@@ -46,7 +46,7 @@ func (r *run) askPending() (update.Pending, ending, error) {
 	case temporal.IsCanceledError(err):
 		end, err := r.interrupted()
 		return pending, end, err
-	case is(err, update.FailureSiteGone):
+	case siteGone(err):
 		return pending, ending{}, err
 	default:
 		return update.Pending{Message: explain(err)}, ending{}, nil
@@ -87,7 +87,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	}
 	r.state.Operation = operation
 	_, err = call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return ending{}, err
 	}
 	if err != nil { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
@@ -100,7 +100,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	result, err := r.operate(update.OperationUpdate, operation, r.target, mustExist)
 	switch {
-	case err != nil && is(err, update.FailureSiteGone):
+	case err != nil && siteGone(err):
 		return ending{}, err
 	case err != nil:
 		return r.undoDatabase(operation, fault{failureType(err), explain(err)})
@@ -172,7 +172,7 @@ func (r *run) undoDatabase(operation string, why fault) (ending, error) {
 // restore puts the backup back with the image that made it, then the code.
 func (r *run) restore(operation, message string) (ending, error) {
 	result, err := r.operate(update.OperationRestore, operation, r.target, false)
-	if err != nil && is(err, update.FailureSiteGone) {
+	if err != nil && siteGone(err) {
 		return ending{}, err
 	}
 	if err != nil || result.Outcome != update.Succeeded {

@@ -99,7 +99,7 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 
 // orGone keeps the error of a site that is gone, and makes a fault of any other.
 func (r *run) orGone(err error) (*fault, error) {
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return nil, err
 	}
 	return &fault{failureType(err), explain(err)}, nil

@@ -76,8 +76,8 @@ func (r *run) workLeft() bool {
 	if !s.Initialized || (!retry && (s.Release == s.Releases.Failed || frozen(s))) {
 		return false
 	}
-	return retry || s.InProgress || s.Release != s.Releases.Serving || s.Release != s.Workload.Release ||
-		s.Releases.Failed != "" || s.CodeFailed != "" || s.DatabaseFailed != "" || s.Pending != ""
+	moved := s.Release != s.Releases.Serving || s.Release != s.Workload.Release
+	return retry || s.InProgress || moved || s.Releases.Failed != "" || s.CodeFailed+s.DatabaseFailed+s.Pending != ""
 }
 
 // frozen tells whether a person must say, by a retry, that the site is in order again.
@@ -127,7 +127,7 @@ func (r *run) wait() (ending, error) {
 }
 
 // mark says on the resource that a run changes the site.
-func (r *run) mark() error {
+func (r *run) mark() (ending, error) {
 	r.marked = true
 	message := fmt.Sprintf("Moving to %s.", r.target)
 	report := r.report(update.PhaseRollingOut, message)
@@ -140,10 +140,10 @@ func (r *run) mark() error {
 	report.Event = &update.Event{Reason: "UpdateStarted", Message: fmt.Sprintf("Update from %s to %s started.", known(r.from), r.target)}
 	r.searchable()
 	if err := r.write("mark the site as updating", report); err != nil {
-		return err
+		return ending{}, err
 	}
 	r.state.Releases = releases
-	return nil
+	return ending{}, nil
 }
 
 // gate holds the run between steps while it is paused by signal.

@@ -59,10 +59,10 @@ func call[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, s
 	return out, err
 }
 
-// is tells whether an activity failed for good with a failure type of the contract.
-func is(err error, failureType string) bool {
+// siteGone tells whether an activity found no site: then there is nobody to report to, and nothing to put in order.
+func siteGone(err error) bool {
 	var app *temporal.ApplicationError
-	return errors.As(err, &app) && app.Type() == failureType
+	return errors.As(err, &app) && app.Type() == update.FailureSiteGone
 }
 
 // failureType is the type of a permanent activity error, or the reason for a step that could not be carried out.

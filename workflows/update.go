@@ -52,20 +52,17 @@ func (r *run) pass() (ending, error) {
 	case !r.workLeft():
 		return r.tidy()
 	}
-	if end, err := r.wait(); err != nil || end.over() {
-		return end, err
-	}
-	if err := r.mark(); err != nil {
-		return ending{}, err
-	}
-	for _, step := range []func() (ending, error){
-		r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify,
-	} {
+	return r.steps(r.wait, r.mark, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
+}
+
+// steps runs one step after the other until one of them ends the pass.
+func (r *run) steps(steps ...func() (ending, error)) (ending, error) {
+	for _, step := range steps {
 		if end, err := step(); err != nil || end.over() {
 			return end, err
 		}
 	}
-	return r.finish()
+	return ending{}, nil
 }
 
 // ending says how a pass ended. The zero value means that it goes on.
@@ -97,7 +94,7 @@ func (r *run) wantedAgain(end ending) bool {
 
 // lost ends a run in which a step could not be carried out at all: the site is gone, or something permanent is wrong.
 func (r *run) lost(err error) ending {
-	if is(err, update.FailureSiteGone) {
+	if siteGone(err) {
 		return superseded("The site was deleted or replaced.")
 	}
 	message := sentence(explain(err))

@@ -263,6 +263,18 @@ func TestRetryAsksForAnotherAttempt(t *testing.T) {
 	require.Empty(t, w.reasons())
 }
 
+func TestARetryOfAFrozenSitePutsItsCronJobsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.Releases = update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}
+	w.state.Workload.Release, w.state.Retry, w.cron = "r2", "mended", "suspended"
+	w.conditions[update.ConditionDBUpdatesFailed] = update.Condition{Reason: update.ReasonFrozen}
+	_, err := w.run(t)
+	require.NoError(t, err)
+	require.Equal(t, "resumed", w.cron)
+	require.Empty(t, w.reasons())
+}
+
 // Every activity of a full update, in the order of the first call.
 var everyStep = []string{
 	"Inspect", "WriteReport", "SetRelease", "WaitRollout", "RebuildCaches", "PendingUpdates", "SuspendCron", "RunOperation", "ResumeCron", "VerifySite",

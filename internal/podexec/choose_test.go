@@ -46,6 +46,7 @@ func old(p *corev1.Pod) {
 	p.OwnerReferences = owner("ReplicaSet", "web-old", "old")
 	p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "old"
 }
+
 func crashed(p *corev1.Pod) {
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 }

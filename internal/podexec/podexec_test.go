@@ -162,7 +162,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 		{
 			"nil without any frame is unknown",
 			func(context.Context, string, remotecommand.StreamOptions) error { return nil },
-			drush.Result{Note: "no sign that the command started"}, nil,
+			drush.Result{Note: "no sign that the command started"},
+			nil,
 		},
 		{
 			"nil without the end frame is unknown",
@@ -170,7 +171,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\n[]", n+" start\n")
 				return nil
 			},
-			drush.Result{Stdout: "[]", Note: "the output was cut off"}, nil,
+			drush.Result{Stdout: "[]", Note: "the output was cut off"},
+			nil,
 		},
 		{
 			"an error after the end frames does not matter",
@@ -178,7 +180,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\nab\n"+n+" end 0 2 0\n", n+" start\n\n"+n+" end 0 2 0\n")
 				return reset
 			},
-			drush.Result{Stdout: "ab", Complete: true}, nil,
+			drush.Result{Stdout: "ab", Complete: true},
+			nil,
 		},
 		{
 			"an error after the start is unknown",
@@ -186,21 +189,24 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\n", "")
 				return reset
 			},
-			drush.Result{Note: "the output was cut off: connection reset by peer"}, nil,
+			drush.Result{Note: "the output was cut off: connection reset by peer"},
+			nil,
 		},
 		{
 			"an error before the start may be tried again",
 			func(context.Context, string, remotecommand.StreamOptions) error {
 				return errors.New("error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused")
 			},
-			drush.Result{Note: "no sign that the command started"}, ErrNotStarted,
+			drush.Result{Note: "no sign that the command started"},
+			ErrNotStarted,
 		},
 		{
 			"a container without a shell is told apart",
 			func(context.Context, string, remotecommand.StreamOptions) error {
 				return errors.New(`OCI runtime exec failed: exec failed: unable to start container process: exec: "sh": executable file not found in $PATH: unknown`)
 			},
-			drush.Result{Note: "no sign that the command started"}, ErrNoShell,
+			drush.Result{Note: "no sign that the command started"},
+			ErrNoShell,
 		},
 		{
 			"a count that does not match",
@@ -208,7 +214,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\nab\n"+n+" end 0 3 0\n", n+" start\n\n"+n+" end 0 3 0\n")
 				return nil
 			},
-			drush.Result{Stdout: "ab", Note: "bytes of the output are missing"}, nil,
+			drush.Result{Stdout: "ab", Note: "bytes of the output are missing"},
+			nil,
 		},
 		{
 			"frames that contradict each other",
@@ -216,7 +223,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\n\n"+n+" end 0 0 0\n", n+" start\n\n"+n+" end 1 0 0\n")
 				return nil
 			},
-			drush.Result{Note: "bytes of the output are missing"}, nil,
+			drush.Result{Note: "bytes of the output are missing"},
+			nil,
 		},
 		{
 			"a frame without numbers",
@@ -224,7 +232,8 @@ func TestRunNeverBelievesTheClientLibrary(t *testing.T) {
 				say(o, n+" start\n\n"+n+" end  0 0\n", n+" start\n\n"+n+" end  0 0\n")
 				return nil
 			},
-			drush.Result{Stdout: "*", Stderr: "*", Note: "the output was cut off"}, nil,
+			drush.Result{Stdout: "*", Stderr: "*", Note: "the output was cut off"},
+			nil,
 		},
 	}
 	for _, c := range cases {

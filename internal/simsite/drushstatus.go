@@ -52,8 +52,11 @@ func (c *call) statusFields(o flags) [][2]string {
 
 func paths(healthy bool) string {
 	list := [][2]string{
-		{"%root", quote("/app/web")}, {"%site", quote("sites/default")}, {"%modules", quote("sites/all/modules")},
-		{"%themes", quote("sites/all/themes")}, {"%config-sync", quote("../config/sync")},
+		{"%root", quote("/app/web")},
+		{"%site", quote("sites/default")},
+		{"%modules", quote("sites/all/modules")},
+		{"%themes", quote("sites/all/themes")},
+		{"%config-sync", quote("../config/sync")},
 	}
 	if healthy {
 		list = append(list, [2]string{"%files", quote("sites/default/files")}, [2]string{"%temp", quote("/tmp")})
