@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/podexec"
@@ -63,7 +65,7 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	case errors.Is(err, podexec.ErrNoContainer):
 		return nil, permanent(update.FailureContainerMissing, "find pods: %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("find pods: %w", err)
+		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
 	}
 	return &partner{
 		exec: a.exec, drush: drushOf(site),
@@ -85,11 +87,24 @@ func (p *partner) ask(ctx context.Context, what string, argv []string, timeout t
 	case errors.Is(err, podexec.ErrNoShell):
 		return result, permanent(update.FailureDrushMissing, "%s: the container %q has no shell", what, r.Container)
 	case err != nil:
-		return result, fmt.Errorf("%s: %w", what, err)
+		return result, tooLong(ctx, fmt.Errorf("%s: %w", what, err))
 	case !result.Complete:
-		return result, fmt.Errorf("%s: %w: %s", what, errIncomplete, result.Note)
+		return result, tooLong(ctx, fmt.Errorf("%s: %w: %s", what, errIncomplete, result.Note))
 	}
 	return result, nil
+}
+
+// patience is after how many attempts a site without an answer counts as one that gives none: at the retry policy's pace
+// of 15 seconds at most, a quarter of an hour.
+const patience = 60
+
+// tooLong makes a site's silence permanent when the patience is over. A fault of the API server never passes here: while
+// it is away nobody can tell how the site does, and the run waits.
+func tooLong(ctx context.Context, err error) error {
+	if ctx.Err() != nil || !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt < patience {
+		return err
+	}
+	return permanent(update.FailureNoAnswer, "%w", err)
 }
 
 // noDrush tells whether the shell could not run Drush at all.

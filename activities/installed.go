@@ -25,10 +25,16 @@ func (a *Activities) CheckInstalled(ctx context.Context, q update.Question) (upd
 	if err != nil {
 		return update.Installed{}, err
 	}
-	bootstrap := drush.ParseBootstrap(status)
+	return p.installed(ctx, drush.ParseBootstrap(status), record)
+}
+
+// installed draws the conclusion from the bootstrap and the record of the installation. Only where that record is
+// missing does it ask for the number of tables.
+func (p *partner) installed(ctx context.Context, bootstrap drush.Bootstrap, record drush.Result) (update.Installed, error) {
 	task, why := drush.ParseInstallTask(record)
 	var tables drush.Tables
 	if task == drush.TaskNoTable || task == drush.TaskNoRow {
+		var err error
 		if tables, err = p.tables(ctx); err != nil {
 			return update.Installed{}, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
@@ -127,9 +127,9 @@ func TestIntegrationWorkerAndWatcherShareTheStatus(t *testing.T) {
 
 	c.report(update.Report{Remove: []string{"CodeUpdateFailed"}, Releases: &update.Releases{Serving: "1.0", Failsafe: "1.0"}})
 	site = c.read()
-	require.Nil(t, meta.FindStatusCondition(site.Status.Conditions, "CodeUpdateFailed"))
+	require.Nil(t, apimeta.FindStatusCondition(site.Status.Conditions, "CodeUpdateFailed"))
 	require.Equal(t, v1alpha1.ReleaseStatus{Serving: "1.0", Failsafe: "1.0"}, site.Status.Release)
-	require.NotNil(t, meta.FindStatusCondition(site.Status.Conditions, "Ready"))
+	require.NotNil(t, apimeta.FindStatusCondition(site.Status.Conditions, "Ready"))
 }
 
 func TestIntegrationWhatAPersonSetByHandIsRemovedAsWell(t *testing.T) {

@@ -48,6 +48,8 @@ type wanted struct {
 	uid        types.UID
 	generation int64
 	deadline   time.Time
+	// notReady is content with running containers of the release.
+	notReady bool
 }
 
 // look is what was seen of a Deployment at one time. A Deployment that is gone is nil.
@@ -127,6 +129,9 @@ func (j judgement) rolling(w wanted, l look, before sightings) judgement {
 	observed := d.Status.ObservedGeneration >= max(w.generation, before.Generation, d.Generation)
 	if !observed {
 		j.waitingFor = "the Deployment controller to observe the change"
+	} else if w.notReady && running(w, l, newest) {
+		j.end(update.RolloutComplete, "", "")
+		return j
 	} else if complete(d) {
 		if !oldPods(d, newest, l.replicaSets, l.pods) {
 			j.end(update.RolloutComplete, "", "")
@@ -145,6 +150,24 @@ func (j judgement) rolling(w wanted, l look, before sightings) judgement {
 func complete(d *appsv1.Deployment) bool {
 	want, s := replicas(d), d.Status
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want && s.UnavailableReplicas == 0
+}
+
+// running tells whether the release's own pods run, ready or not. Where maintenance mode fails the readiness probe, the
+// Deployment controller keeps the pods before them until that is over; they answer 503 as well.
+func running(w wanted, l look, newest *appsv1.ReplicaSet) bool {
+	var n int32
+	for i := range l.pods {
+		p := &l.pods[i]
+		if newest == nil || !metav1.IsControlledBy(p, newest) || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Name == w.site.Spec.Runtime.Container && s.State.Running != nil {
+				n++
+			}
+		}
+	}
+	return n > 0 && n >= replicas(l.deployment)
 }
 
 func available32(d *appsv1.Deployment) int32 {

@@ -207,6 +207,17 @@ func TestJudge(t *testing.T) {
 			s.since(reasonProgressDeadline, time.Second)
 			s.d.Status.AvailableReplicas = 1
 		}, complete},
+		{"a running pod that maintenance mode keeps from being ready, where that will do", func(s *scene) {
+			s.w.notReady = true
+			s.d.Status.AvailableReplicas, s.d.Status.UnavailableReplicas = 0, 1
+		}, complete},
+		{"the same pod, where only a ready one will do", func(s *scene) {
+			s.d.Status.AvailableReplicas, s.d.Status.UnavailableReplicas = 0, 1
+		}, nil},
+		{"a pod that does not run yet, where ready or not will do", func(s *scene) {
+			s.w.notReady = true
+			s.starting("ContainerCreating", "")
+		}, nil},
 		{
 			"no pod in time", func(s *scene) { s.starting("ContainerCreating", ""); s.now = s.w.deadline },
 			failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`),

@@ -16,29 +16,41 @@ import (
 // failing looks for signs that the rollout will not complete: in the new ReplicaSet, in its pods, in the Deployment.
 func (j *judgement) failing(w wanted, l look, newest *appsv1.ReplicaSet, observed bool, before sightings) {
 	if newest != nil {
-		for i := range l.pods {
-			if p := &l.pods[i]; metav1.IsControlledBy(p, newest) && p.DeletionTimestamp == nil && !podEnded(p) {
-				j.failingPod(w, l.now, p, before)
-			}
-			if j.result != nil {
-				return
-			}
+		j.failingReplicaSet(w, l, newest, before)
+	}
+	if j.result == nil && observed {
+		j.failingDeployment(l, newest, before)
+	}
+}
+
+// failingReplicaSet looks at the pods of the new ReplicaSet first: they say more than the ReplicaSet itself.
+func (j *judgement) failingReplicaSet(w wanted, l look, newest *appsv1.ReplicaSet, before sightings) {
+	for i := range l.pods {
+		if p := &l.pods[i]; metav1.IsControlledBy(p, newest) && p.DeletionTimestamp == nil && !podEnded(p) {
+			j.failingPod(w, l.now, p, before)
 		}
-		for _, c := range newest.Status.Conditions {
-			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
-				j.refused(l.now, c.Message, before)
-			}
+		if j.result != nil {
+			return
 		}
 	}
+	for _, c := range newest.Status.Conditions {
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+			j.refused(l.now, c.Message, before)
+		}
+	}
+}
+
+// failingDeployment reads why the Deployment controller sees no progress.
+func (j *judgement) failingDeployment(l look, newest *appsv1.ReplicaSet, before sightings) {
 	for _, c := range l.deployment.Status.Conditions {
-		if !observed || j.result != nil || c.Type != appsv1.DeploymentProgressing || c.Status != corev1.ConditionFalse {
+		if j.result != nil || c.Type != appsv1.DeploymentProgressing || c.Status != corev1.ConditionFalse {
 			continue
 		}
 		switch c.Reason {
 		case reasonReplicaSetMissing:
 			j.refused(l.now, c.Message, before)
 		case reasonProgressDeadline:
-			j.pastDeadline(w, l, newest, c.LastUpdateTime.Time, before)
+			j.pastDeadline(l, newest, c.LastUpdateTime.Time, before)
 		}
 	}
 }
@@ -59,7 +71,7 @@ func withoutNames(text string) string { return generatedName.ReplaceAllString(te
 
 // pastDeadline is the Deployment controller's own verdict. It counts only if it is younger than our write, both by the
 // API server's clock: after a failed rollout the old verdict stays until there is progress.
-func (j *judgement) pastDeadline(w wanted, l look, newest *appsv1.ReplicaSet, judged time.Time, before sightings) {
+func (j *judgement) pastDeadline(l look, newest *appsv1.ReplicaSet, judged time.Time, before sightings) {
 	written, known := writtenAt(l.deployment)
 	if !known && newest != nil {
 		written, known = newest.CreationTimestamp.Time, true
@@ -99,15 +111,10 @@ func (j *judgement) failingPod(w wanted, now time.Time, p *corev1.Pod, before si
 }
 
 func (j *judgement) failingContainer(w wanted, now time.Time, c *corev1.ContainerStatus, before sightings) {
+	j.waitForContainer(w, c)
 	waiting := c.State.Waiting
 	if waiting == nil {
-		if !c.Ready && c.State.Running != nil {
-			j.waitingFor = fmt.Sprintf("container %q of %s to be ready", c.Name, w.release)
-		}
 		return
-	}
-	if waiting.Reason != "" && waiting.Reason != "PodInitializing" {
-		j.waitingFor = fmt.Sprintf("container %q of %s, which is waiting: %s", c.Name, w.release, waiting.Reason)
 	}
 	fail := func(reason, why string) {
 		j.end(update.RolloutFailed, reason, fmt.Sprintf("container %q of %s: %s", c.Name, w.release, why))
@@ -125,6 +132,18 @@ func (j *judgement) failingContainer(w wanted, now time.Time, c *corev1.Containe
 		if c.RestartCount >= minRestarts {
 			fail(waiting.Reason, "it keeps crashing: "+lastCrash(c))
 		}
+	}
+}
+
+// waitForContainer notes what a container that is not ready waits for.
+func (j *judgement) waitForContainer(w wanted, c *corev1.ContainerStatus) {
+	switch waiting := c.State.Waiting; {
+	case waiting == nil:
+		if !c.Ready && c.State.Running != nil {
+			j.waitingFor = fmt.Sprintf("container %q of %s to be ready", c.Name, w.release)
+		}
+	case waiting.Reason != "" && waiting.Reason != "PodInitializing":
+		j.waitingFor = fmt.Sprintf("container %q of %s, which is waiting: %s", c.Name, w.release, waiting.Reason)
 	}
 }
 

@@ -95,11 +95,11 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 ) (operationBeat, *update.OperationResult, error) {
 	job, err := a.buildJob(ctx, site, o, name)
 	if err == nil {
-		if err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker)); err != nil && !apierrors.IsAlreadyExists(err) {
-			err = fmt.Errorf("create Job %q: %w", name, err)
-		} else {
+		err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker))
+		if err == nil || apierrors.IsAlreadyExists(err) {
 			return operationBeat{Text: "Job " + name + " is made", Seen: true}, nil, nil
 		}
+		err = fmt.Errorf("create Job %q: %w", name, err)
 	}
 	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil

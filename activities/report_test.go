@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,12 +87,12 @@ func TestAReportFromMarkToEnd(t *testing.T) {
 	require.NotContains(t, site.Annotations, v1alpha1.AnnotationUpdateInProgress)
 	require.Equal(t, &begun, site.Status.Run.StartedAt)
 	require.Equal(t, &ended, site.Status.Run.FinishedAt)
-	require.True(t, meta.IsStatusConditionFalse(site.Status.Conditions, "Updating"))
-	require.True(t, meta.IsStatusConditionTrue(site.Status.Conditions, "CodeUpdateFailed"))
+	require.True(t, apimeta.IsStatusConditionFalse(site.Status.Conditions, "Updating"))
+	require.True(t, apimeta.IsStatusConditionTrue(site.Status.Conditions, "CodeUpdateFailed"))
 	require.Len(t, w.events(), 2)
 
 	twice(w, update.WriteReport, update.Report{Site: blog, Remove: []string{"CodeUpdateFailed"}})
-	require.Nil(t, meta.FindStatusCondition(w.site().Status.Conditions, "CodeUpdateFailed"))
+	require.Nil(t, apimeta.FindStatusCondition(w.site().Status.Conditions, "CodeUpdateFailed"))
 }
 
 func TestWorkerAndWatcherDoNotClobberEachOther(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTheTransitionTimeStaysUnlessTheStatusChanges(t *testing.T) {
 		_, err := do(w, update.WriteReport, r)
 		require.NoError(t, err)
 		w.clock.now = w.clock.now.Add(time.Minute)
-		return meta.FindStatusCondition(w.site().Status.Conditions, "DBUpdatesPending").LastTransitionTime
+		return apimeta.FindStatusCondition(w.site().Status.Conditions, "DBUpdatesPending").LastTransitionTime
 	}
 	first := set("True", "UpdatesPending")
 	require.Equal(t, first, set("True", "UpdatesConfirmed"))
@@ -162,7 +162,7 @@ func TestACheckNeverOverrulesARun(t *testing.T) {
 	w.writes = 0
 	twice(w, update.WriteReport, update.Report{Site: blog, OnlyIdle: true, Set: []update.Condition{{Type: "Initialized", Status: "True", Reason: "Installed"}}})
 	require.Zero(t, w.writes)
-	require.Nil(t, meta.FindStatusCondition(w.site().Status.Conditions, "Initialized"))
+	require.Nil(t, apimeta.FindStatusCondition(w.site().Status.Conditions, "Initialized"))
 }
 
 func TestAReportReadsAgainAfterAConflict(t *testing.T) {

@@ -38,7 +38,7 @@ func (a *Activities) WaitRollout(ctx context.Context, in update.RolloutWait) (up
 	}
 	w := wanted{
 		site: site, release: in.Change.Release, uid: types.UID(in.Change.UID),
-		generation: in.Change.Generation, deadline: in.Deadline,
+		generation: in.Change.Generation, deadline: in.Deadline, notReady: in.AllowNotReady,
 	}
 	state := rolloutBeat{Text: "looking at the Deployment"}
 	if activity.HasHeartbeatDetails(ctx) {

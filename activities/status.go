@@ -143,14 +143,19 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 	if r.Operation != nil {
 		s.Run.Operation = *r.Operation
 	}
+	stampRun(s.Run, r, now)
+}
+
+// stampRun writes when a run started and finished. The first report of either counts.
+func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) {
 	switch {
-	case r.Finished && s.Run.FinishedAt == nil:
-		s.Run.FinishedAt = stamp(now)
+	case r.Finished && run.FinishedAt == nil:
+		run.FinishedAt = stamp(now)
 	case r.Phase != "" && !r.Finished:
-		s.Run.FinishedAt = nil // The run goes on to another target.
+		run.FinishedAt = nil // The run goes on to another target.
 	}
-	if r.Started && s.Run.StartedAt == nil {
-		s.Run.StartedAt = stamp(now)
+	if r.Started && run.StartedAt == nil {
+		run.StartedAt = stamp(now)
 	}
 }
 

@@ -57,11 +57,16 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 	if answer, err := p.nothingPending(ctx); err != nil || answer.Outcome != update.Succeeded {
 		return answer, err
 	}
-	if a.prober == nil || site.Spec.Runtime.URI == "" {
+	return a.servesPage(ctx, site.Spec.Runtime.URI)
+}
+
+// servesPage asks for a page, where there is somebody to ask and an address to ask for.
+func (a *Activities) servesPage(ctx context.Context, uri string) (update.Answer, error) {
+	if a.prober == nil || uri == "" {
 		return update.Answer{Outcome: update.Succeeded}, nil
 	}
-	defer beat(ctx, "asking for "+site.Spec.Runtime.URI)()
-	if err := a.prober.Probe(ctx, site.Spec.Runtime.URI); err != nil {
+	defer beat(ctx, "asking for "+uri)()
+	if err := a.prober.Probe(ctx, uri); err != nil {
 		return unwell(update.Failed, err.Error()), ctx.Err()
 	}
 	return update.Answer{Outcome: update.Succeeded}, nil

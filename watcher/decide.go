@@ -186,7 +186,7 @@ func ensured(site *v1alpha1.DrupalSite) string {
 	r := site.Status.Release
 	if inProgress(site) && r.Target != "" && site.Status.Run != nil {
 		phase := update.Phase(site.Status.Run.Phase)
-		if phase == update.PhaseUpdatingDatabase || phase == update.PhaseVerifying {
+		if phase == update.PhaseUpdatingDatabase || phase == update.PhaseVerifying || site.Status.Run.Operation != "" {
 			// The database is, or may be, the target's already.
 			return r.Target
 		}
@@ -215,6 +215,9 @@ func putBack(site *v1alpha1.DrupalSite, w workload, d decision) string {
 	case d.verb == running, d.verb == start:
 		return ""
 	case d.cause == causeDeleting, d.cause == causeConflict:
+		return ""
+	case site.Status.Run != nil && site.Status.Run.Operation != "":
+		// Which code the database belongs to is not settled.
 		return ""
 	case needsPerson(site):
 		// A person is at work, or needed: an image set by hand may be the cure.

@@ -26,7 +26,7 @@ func (r *run) rollOut() (ending, error) {
 	if change.Replaced {
 		return r.replaced()
 	}
-	rollout, err := r.waitFor(ctx, change, fmt.Sprintf("wait for the pods of %s", r.target))
+	rollout, err := r.waitFor(ctx, change, false)
 	if temporal.IsCanceledError(err) {
 		return r.interrupted()
 	}
@@ -56,10 +56,10 @@ func (r *run) set(release, uid string) (update.Change, error) {
 	return result, err
 }
 
-func (r *run) waitFor(ctx workflow.Context, change update.Change, summary string) (update.Rollout, error) {
+func (r *run) waitFor(ctx workflow.Context, change update.Change, allowNotReady bool) (update.Rollout, error) {
 	limit := r.state.Settings.RolloutTimeout
-	wait := update.RolloutWait{Change: change, Deadline: workflow.Now(r.steady).Add(limit)}
-	return call(ctx, watching(limit), summary, update.WaitRollout, wait)
+	wait := update.RolloutWait{Change: change, Deadline: workflow.Now(r.steady).Add(limit), AllowNotReady: allowNotReady}
+	return call(ctx, watching(limit), fmt.Sprintf("wait for the pods of %s", change.Release), update.WaitRollout, wait)
 }
 
 // rebuildCaches runs drush cache:rebuild as often as the spec allows.
@@ -118,13 +118,25 @@ func (r *run) verify() (ending, error) {
 	if err == nil && found == nil {
 		return ending{}, nil
 	}
+	if siteGone(err) {
+		return ending{}, err
+	}
 	if found == nil {
 		found = &fault{failureType(err), explain(err)}
 	}
 	if r.updated != nil {
-		return r.undoDatabase(r.state.Operation, *found)
+		return r.keepUpdated(*found)
 	}
 	return r.codeFailed(*found)
+}
+
+// keepUpdated ends with a target that does not work although its database update went well. The site was out of
+// maintenance mode since, so the backup is older than what its users wrote; the old code does not fit the database.
+// Both stay, and there is no release to go back to any more.
+func (r *run) keepUpdated(why fault) (ending, error) {
+	releases := update.Releases{Serving: r.target, Target: r.target, Failed: r.target}
+	message := fmt.Sprintf("The database is updated to %s, but the site does not work: %s Code and database are kept.", r.target, sentence(why.message))
+	return r.conclude(update.PhaseCodeFailed, releases, codeFailed(why.reason, message))
 }
 
 func (r *run) verified(release string) (*fault, error) {

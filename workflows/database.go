@@ -86,32 +86,33 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 		return ending{}, err
 	}
 	r.state.Operation = operation
-	_, err = call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
-	if siteGone(err) {
-		return ending{}, err
-	}
-	if err != nil { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
-		return r.untouched("", update.OperationResult{Message: explain(err)})
-	}
 	return r.settleUpdate(operation, false)
 }
 
 // settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
 func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
+	r.cronSuspended = true
+	_, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
+	if siteGone(err) {
+		return ending{}, err
+	}
+	if err != nil && !mustExist { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
+		return r.untouched("", update.OperationResult{Maintenance: "0", Message: explain(err)})
+	}
 	result, err := r.operate(update.OperationUpdate, operation, r.target, mustExist)
 	switch {
 	case err != nil && siteGone(err):
 		return ending{}, err
 	case err != nil:
-		return r.undoDatabase(operation, fault{failureType(err), explain(err)})
+		return r.undoDatabase(operation, explain(err), false)
 	case result.Outcome == update.Succeeded:
 		return r.databaseUpdated(result)
 	case result.Outcome == update.Failed && !result.Touched:
 		return r.untouched(operation, result)
 	case result.Outcome == update.Failed:
-		return r.undoDatabase(operation, fault{update.ReasonStepFailed, result.Message})
+		return r.undoDatabase(operation, result.Message, true)
 	default:
-		return r.undoDatabase(operation, fault{update.ReasonStepFailed, "the outcome of the database update is not known: " + result.Message})
+		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false)
 	}
 }
 
@@ -139,20 +140,38 @@ func (r *run) operate(kind update.OperationKind, operation, release string, must
 	return result, err
 }
 
-// untouched ends a database step that failed before it changed anything: the code goes back, the database stays.
+// untouched ends a database step that failed before it changed anything: the code goes back, the database stays. From
+// here on the operation is settled: a run that takes over only has a rollback to finish, and never begins updatedb.
 func (r *run) untouched(operation string, result update.OperationResult) (ending, error) {
-	why := fmt.Sprintf("The database update to %s failed before it changed anything: %s", r.target, sentence(result.Message))
-	return r.backOnDatabase(operation, update.ReasonUntouched, why)
+	message := fmt.Sprintf("The database update to %s failed before it changed anything: %s", r.target, sentence(result.Message))
+	releases := r.state.Releases
+	releases.Target, releases.Failed = r.target, r.target
+	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
+		report.Releases, report.Operation = &releases, new(string)
+		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
+	})
+	if err != nil {
+		return ending{}, err
+	}
+	r.state.Releases, r.state.Operation = releases, ""
+	if !r.state.Settings.Backup {
+		if result.Maintenance == "" {
+			return r.restoreFailed(message, "maintenance mode could not be put back.", true)
+		}
+		operation = ""
+	}
+	return r.backOnDatabase(operation, update.ReasonUntouched, message)
 }
 
-// undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated database.
-func (r *run) undoDatabase(operation string, why fault) (ending, error) {
-	message := fmt.Sprintf("The database update to %s failed: %s", r.target, sentence(why.message))
+// undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated
+// database. began says that updatedb is known to have begun.
+func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
+	message := fmt.Sprintf("The database update to %s failed: %s", r.target, sentence(why))
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
 	settings := r.state.Settings
 	if !settings.Restore || !settings.Backup {
-		releases.Serving = r.target
+		releases.Serving, releases.Failsafe = r.target, "" // the old code must not meet this database any more
 		message += " Code, database, maintenance mode and CronJobs are left as they are for a person."
 		return r.conclude(update.PhaseFrozen, releases, databaseFailed(update.ReasonFrozen, message))
 	}
@@ -166,23 +185,37 @@ func (r *run) undoDatabase(operation string, why fault) (ending, error) {
 		return ending{}, err
 	}
 	r.state.Releases, r.state.Operation = releases, operation
-	return r.restore(operation, message)
+	return r.restore(operation, message, began)
 }
 
 // restore puts the backup back with the image that made it, then the code.
-func (r *run) restore(operation, message string) (ending, error) {
+func (r *run) restore(operation, message string, began bool) (ending, error) {
 	result, err := r.operate(update.OperationRestore, operation, r.target, false)
 	if err != nil && siteGone(err) {
 		return ending{}, err
 	}
-	if err != nil || result.Outcome != update.Succeeded {
-		what := result.Message
-		if err != nil {
-			what = explain(err)
-		}
-		return r.restoreFailed(message, fmt.Sprintf("the restore failed as well: %s", sentence(what)))
+	switch {
+	case err != nil:
+		return r.restoreFailed(message, "the restore failed as well: "+sentence(explain(err)), false)
+	case result.Step == update.StepTooLate:
+		return r.finishUpdate(operation)
+	case result.Outcome != update.Succeeded:
+		return r.restoreFailed(message, "the restore failed as well: "+sentence(result.Message), false)
+	case result.Step == update.StepNothingToRestore && began:
+		return r.restoreFailed(message, "the backup volume does not hold the backup any more.", false)
 	}
 	return r.backOnDatabase(operation, update.ReasonRestored, message)
+}
+
+// finishUpdate takes an update whose verdict was lost, and of which the backup volume tells that it was finished.
+func (r *run) finishUpdate(operation string) (ending, error) {
+	if found, err := r.lift(operation, r.target); err != nil {
+		return ending{}, err
+	} else if found != nil {
+		return r.restoreFailed("The database update finished, and its verdict was lost.", sentence(found.message), false)
+	}
+	r.state.Releases.Failed = ""
+	return r.databaseUpdated(update.OperationResult{Outcome: update.Succeeded, Touched: true})
 }
 
 // backOnDatabase rolls the code back onto a database that is as it was before, then lifts maintenance mode.
@@ -197,14 +230,14 @@ func (r *run) backOnDatabase(operation, reason, message string) (ending, error) 
 			return ending{}, err
 		}
 		if found != nil {
-			return r.restoreFailed(message, fmt.Sprintf("the rollback to %s failed as well: %s", releases.Failsafe, sentence(found.message)))
+			return r.restoreFailed(message, fmt.Sprintf("the rollback to %s failed as well: %s", releases.Failsafe, sentence(found.message)), true)
 		}
 		releases.Serving = releases.Failsafe
 	}
 	if found, err := r.lift(operation, releases.Serving); err != nil {
 		return ending{}, err
 	} else if found != nil {
-		return r.restoreFailed(message, sentence(found.message))
+		return r.restoreFailed(message, sentence(found.message), true)
 	}
 	message = fmt.Sprintf("%s The site serves %s on the database as it was before.", message, releases.Serving)
 	return r.conclude(update.PhaseRestored, releases, databaseFailed(reason, message))
@@ -226,12 +259,16 @@ func (r *run) lift(operation, release string) (*fault, error) {
 	return nil, err
 }
 
-// restoreFailed stops with maintenance mode on: a person is needed.
-func (r *run) restoreFailed(message, what string) (ending, error) {
+// restoreFailed stops with maintenance mode on: a person is needed. restored says that the database is the old code's;
+// if it is not, the old code must not meet it any more, and there is no release to go back to.
+func (r *run) restoreFailed(message, what string, restored bool) (ending, error) {
 	releases := r.state.Releases
-	releases.Target, releases.Failed = r.target, r.target
+	releases.Target, releases.Failed, releases.Serving = r.target, r.target, r.target
 	if r.change.Release != "" {
 		releases.Serving = r.change.Release
+	}
+	if !restored {
+		releases.Failsafe = ""
 	}
 	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.", message, capital(what))
 	return r.conclude(update.PhaseRestoreFailed, releases, databaseFailed(update.ReasonRestoreFailed, message))
@@ -245,10 +282,12 @@ func (r *run) resumeOperation() (ending, error) {
 		r.target, r.control.target = target, target
 	}
 	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
-		return r.undoDatabase(operation, fault{update.ReasonStepFailed, "the run was lost while the database was being restored"})
+		return r.undoDatabase(operation, "the run was lost while the database was being restored", true)
 	}
-	// Without a backup volume there is no journal that keeps updatedb from running twice, so the Job must still be there.
-	end, err := r.settleUpdate(operation, !r.state.Settings.Backup)
+	// Without a backup volume there is no journal that keeps updatedb from running twice, and under another release's code
+	// it must not begin at all: then the Job must still be there.
+	mustExist := !r.state.Settings.Backup || r.state.Workload.Release != r.target
+	end, err := r.settleUpdate(operation, mustExist)
 	if err != nil || end.over() {
 		return end, err
 	}

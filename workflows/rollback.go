@@ -66,6 +66,9 @@ func (r *run) goBack(phase update.Phase, conditions []update.Condition) (ending,
 func (r *run) resumeRollback() (ending, error) {
 	r.marked = true
 	r.target = r.state.Releases.Failed
+	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+		return ending{}, err
+	}
 	reason := r.state.CodeFailed
 	if reason == "" {
 		reason = update.ReasonStepFailed
@@ -83,7 +86,7 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 	if err != nil {
 		return r.orGone(err)
 	}
-	rollout, err := r.waitFor(r.steady, change, fmt.Sprintf("wait for the pods of %s", release))
+	rollout, err := r.waitFor(r.steady, change, inMaintenance)
 	if err != nil {
 		return r.orGone(err)
 	}
@@ -94,7 +97,19 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 	if err != nil {
 		return r.orGone(err)
 	}
-	return found, nil
+	if found != nil || !inMaintenance {
+		return found, nil
+	}
+	// A database that was restored must answer to the code it belongs to before anybody is let in.
+	question := update.Question{Site: r.site, Release: release, AllowNotReady: true}
+	pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
+	if err != nil {
+		return r.orGone(err)
+	}
+	if pending.State == update.PendingUnknown {
+		return &fault{update.ReasonVerifyFailed, "Drush does not answer on the restored database: " + pending.Message}, nil
+	}
+	return nil, nil
 }
 
 // orGone keeps the error of a site that is gone, and makes a fault of any other.

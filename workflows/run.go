@@ -14,7 +14,8 @@ import (
 // run is one execution of UpdateSite.
 type run struct {
 	site update.Site
-	id   string
+	// id is the run's own, and outlives a reset of the workflow: operations and backups are named after it.
+	id string
 	// ctx ends with the run's cancellation; steady outlives it, so that a cancelled run still puts the site in order.
 	ctx, steady workflow.Context
 	control     *control
@@ -31,14 +32,21 @@ type run struct {
 	seen int
 	// operations counts the database operations that this run began.
 	operations int
+	// cronSuspended is set once this run may have suspended the site's CronJobs.
+	cronSuspended bool
 	// updated is the operation that updated the database in this pass; nil while the database is as it was.
 	updated *update.OperationResult
 }
 
 func newRun(ctx workflow.Context, site update.Site) (*run, error) {
 	steady, _ := workflow.NewDisconnectedContext(ctx)
+	info := workflow.GetInfo(ctx)
+	id := info.OriginalRunID
+	if id == "" { // only the test environment knows no original run
+		id = info.WorkflowExecution.RunID
+	}
 	r := &run{
-		site: site, id: workflow.GetInfo(ctx).WorkflowExecution.RunID,
+		site: site, id: id,
 		ctx: ctx, steady: steady, control: &control{}, progress: update.Progress{Site: site},
 	}
 	r.control.listen(steady)
@@ -56,6 +64,8 @@ func (r *run) cancelled() bool { return r.ctx.Err() != nil }
 func (r *run) inspect() (gone bool, err error) {
 	settle(r.steady)
 	r.seen = r.control.woken
+	// What an earlier pass saw must not be written back by a run that cannot look again.
+	r.state, r.target = update.State{}, ""
 	state, err := call(r.steady, quick(), "look at the site and its Deployment", update.Inspect, r.site)
 	if err != nil || state.Gone {
 		return true, err
@@ -119,8 +129,10 @@ func (r *run) wait() (ending, error) {
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
 			return ending{}, workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, update.Request{Site: r.site})
 		}
-		if gone, err := r.inspect(); err != nil || gone {
-			return superseded("The site was deleted or replaced."), err
+		if gone, err := r.inspect(); err != nil {
+			return ending{}, err
+		} else if gone {
+			return r.gone(), nil
 		}
 	}
 	return ending{}, nil
@@ -167,7 +179,7 @@ func (r *run) enter(phase update.Phase, message string, change func(*update.Repo
 func (r *run) report(phase update.Phase, message string) update.Report {
 	r.describe(phase, message)
 	return update.Report{
-		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: r.id, Phase: phase, Message: message,
+		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: workflow.GetInfo(r.ctx).WorkflowExecution.RunID, Phase: phase, Message: message,
 	}
 }
 

@@ -24,14 +24,14 @@ func quick() workflow.ActivityOptions {
 	}
 }
 
-// asking is for questions to Drush. One attempt may take as long as the slowest cache rebuild on record times a hundred;
-// all attempts together are limited, since a site that cannot be asked for 15 minutes is a finding.
+// asking is for questions to Drush. One attempt may take as long as the slowest cache rebuild on record times a hundred.
+// The activity itself gives up on a site that cannot be asked for a quarter of an hour; time in which no worker polls, or
+// in which the API server is away, must not count, so there is no limit here.
 func asking() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		StartToCloseTimeout:    6 * time.Minute,
-		ScheduleToCloseTimeout: 15 * time.Minute,
-		HeartbeatTimeout:       heartbeat,
-		WaitForCancellation:    true,
+		StartToCloseTimeout: 6 * time.Minute,
+		HeartbeatTimeout:    heartbeat,
+		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
 		},

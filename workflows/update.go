@@ -41,8 +41,10 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 
 // pass is the story of one update, from a look at the world to the end of what was left to do.
 func (r *run) pass() (ending, error) {
-	if gone, err := r.inspect(); err != nil || gone {
-		return superseded("The site was deleted or replaced."), err
+	if gone, err := r.inspect(); err != nil {
+		return ending{}, err
+	} else if gone {
+		return r.gone(), nil
 	}
 	switch {
 	case r.state.Operation != "":
@@ -95,7 +97,7 @@ func (r *run) wantedAgain(end ending) bool {
 // lost ends a run in which a step could not be carried out at all: the site is gone, or something permanent is wrong.
 func (r *run) lost(err error) ending {
 	if siteGone(err) {
-		return superseded("The site was deleted or replaced.")
+		return r.gone()
 	}
 	message := sentence(explain(err))
 	phase := update.PhaseCodeFailed
@@ -103,22 +105,32 @@ func (r *run) lost(err error) ending {
 		phase = update.PhaseRestoreFailed
 	}
 	report := r.report(phase, message)
-	report.Finished, report.InProgress = true, update.MarkClear
+	report.Finished = true
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
 	condition := codeFailed(failureType(err), message)
 	if r.state.Operation != "" {
 		condition = databaseFailed(update.ReasonRestoreFailed, message)
 	}
 	report.Set = []update.Condition{condition}
-	if r.target != "" {
+	if r.target != "" { // of a site that could not be looked at, nothing is overwritten and no mark is taken away
 		releases := r.state.Releases
 		releases.Target, releases.Failed = r.target, r.target
-		report.Releases, report.Operation = &releases, new(string)
+		report.Releases, report.Operation, report.InProgress = &releases, new(string), update.MarkClear
 	}
 	if err := r.write("record that the run cannot go on", report); err != nil {
 		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
 	}
 	return ending{phase: phase, message: message}
+}
+
+// gone ends the run of a site that was deleted or replaced: what this run changed outside of it is put back.
+func (r *run) gone() ending {
+	if r.cronSuspended {
+		if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+			workflow.GetLogger(r.steady).Warn("the site is gone, and its CronJobs stay suspended", "error", err)
+		}
+	}
+	return superseded("The site was deleted or replaced.")
 }
 
 // summary turns an ending into the workflow's result.

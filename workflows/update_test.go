@@ -132,10 +132,32 @@ func TestUpdateSite(t *testing.T) {
 				w.ops[update.OperationRestore] = update.OperationResult{Outcome: update.Failed, Message: "no space"}
 			},
 			phase:    update.PhaseRestoreFailed,
-			releases: update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
 			reasons: map[string]string{
 				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
 			},
+		},
+		{
+			name: "a backup volume that lost its notes is no proof that updatedb never began",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+				w.ops[update.OperationRestore] = update.OperationResult{Outcome: update.Succeeded, Step: update.StepNothingToRestore}
+			},
+			phase:    update.PhaseRestoreFailed,
+			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+			},
+		},
+		{
+			name: "an update whose verdict was lost after it finished is finished, not restored",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.ops[update.OperationUpdate] = update.OperationResult{Message: "the Job is gone"}
+				w.ops[update.OperationRestore] = update.OperationResult{Outcome: update.Failed, Step: update.StepTooLate}
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2"}, lifted: true,
 		},
 		{
 			name: "freeze leaves code, database and maintenance mode",
@@ -145,21 +167,19 @@ func TestUpdateSite(t *testing.T) {
 				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
 			},
 			phase:    update.PhaseFrozen,
-			releases: update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
 			reasons: map[string]string{
 				update.ConditionDBUpdatesFailed: update.ReasonFrozen, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
 			},
 		},
 		{
-			name: "a site that does not work after its database update is restored",
+			name: "a site that does not work after its database update is kept: its backup is older than what users wrote",
 			arrange: func(w *world) {
 				w.pending["r2"] = []update.Pending{some("m_update_1")}
 				w.verify["r2"] = update.Answer{Outcome: update.Failed, Message: "bootstrap failed"}
 			},
-			phase: update.PhaseRestored, releases: failedOnR1, history: []string{"r2", "r1"}, lifted: true,
-			reasons: map[string]string{
-				update.ConditionDBUpdatesFailed: update.ReasonRestored, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
-			},
+			phase: update.PhaseCodeFailed, releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonVerifyFailed},
 		},
 		{
 			name:    "a site that does not work without database updates is rolled back",
@@ -266,7 +286,7 @@ func TestRetryAsksForAnotherAttempt(t *testing.T) {
 func TestARetryOfAFrozenSitePutsItsCronJobsBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	w.state.Releases = update.Releases{Serving: "r2", Failsafe: "r1", Target: "r2", Failed: "r2"}
+	w.state.Releases = update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}
 	w.state.Workload.Release, w.state.Retry, w.cron = "r2", "mended", "suspended"
 	w.conditions[update.ConditionDBUpdatesFailed] = update.Condition{Reason: update.ReasonFrozen}
 	_, err := w.run(t)
@@ -388,6 +408,32 @@ func TestCronJobsThatCannotBeSuspendedLeaveTheDatabaseAlone(t *testing.T) {
 	require.Equal(t, update.ReasonUntouched, w.conditions[update.ConditionDBUpdatesFailed].Reason)
 	require.Empty(t, w.ran)
 	require.Equal(t, failedOnR1, w.state.Releases)
+}
+
+func TestAFailedTargetOnAFrozenDatabaseNeverMeetsTheOldCode(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.Settings.Restore = false
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseFrozen, phaseOf(t, err))
+	w.state.Release, w.state.Retry = "r3", "mended by hand"
+	w.caches["r3"] = []update.Answer{{Outcome: update.Failed, Message: "broken"}}
+	_, err = w.run(t)
+	require.Equal(t, update.PhaseCodeFailed, phaseOf(t, err))
+	require.Equal(t, []string{"r2", "r3"}, w.history, "r1 does not fit the database")
+}
+
+func TestADeletedSiteGetsItsCronJobsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.before["RunOperation"] = func() { w.failing["RunOperation"] = fatal(update.FailureSiteGone) }
+	summary, err := w.run(t)
+	require.NoError(t, err)
+	require.Equal(t, update.PhaseSuperseded, summary.Phase)
+	require.Equal(t, "resumed", w.cron)
 }
 
 func TestPauseHoldsTheRunBetweenSteps(t *testing.T) {

@@ -70,7 +70,7 @@ func (out *stream) endFrame(nonce string, data []byte) int {
 		if err != nil {
 			return 0
 		}
-		numbers[i] = int64(n) //nolint:gosec // 62 bits fit
+		numbers[i] = int64(n)
 	}
 	out.exitCode, out.counts = int(numbers[0]), [2]int64{numbers[1], numbers[2]}
 	return len(data) - at

@@ -75,7 +75,7 @@ func readScript(file string) (text, problem string) {
 		return "", "gzip: " + file + ": unexpected end of file"
 	}
 	plain := strings.TrimSuffix(file, ".gz")
-	if os.WriteFile(plain, raw, 0o600) == nil {
+	if os.WriteFile(plain, raw, 0o600) == nil { //nolint:gosec // the caller names the file
 		_ = os.Remove(file) // the plain file is what remains
 	}
 	return string(raw), ""

@@ -86,8 +86,8 @@ func Releases() []Release {
 }
 
 func faulty() []Release {
-	with := func(word string, updates []Update, more ...string) Release {
-		words := append([]string{word}, more...)
+	with := func(word string, updates []Update) Release {
+		words := []string{word}
 		if updates != nil {
 			words = append(words, needsUpdates)
 		}

@@ -100,7 +100,7 @@ const magic = "PGDMP\x01\x0e\x00"
 var (
 	errNoArchive  = errors.New("input file does not appear to be a valid archive")
 	errTooShort   = errors.New("could not read from input file: end of file")
-	errTextFormat = errors.New("input file appears to be a text format dump. Please use psql.")
+	errTextFormat = errors.New("input file appears to be a text format dump. Please use psql.") //nolint:revive // the words of pg_restore
 )
 
 type archive struct {
@@ -112,7 +112,7 @@ type archive struct {
 func encodeArchive(s State, o pgOptions) []byte {
 	s.Password = ""
 	body, _ := json.Marshal(archive{o.extension, s}) // a State always marshals
-	head := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(body)))
+	head := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(body))) //nolint:gosec // a few kilobytes
 	return append(head, body...)
 }
 

@@ -151,7 +151,7 @@ func (c *call) pgRestore() int {
 	var raw []byte
 	var err error
 	if len(rest) > 0 {
-		raw, err = os.ReadFile(rest[0]) //nolint:gosec // the caller names the file
+		raw, err = os.ReadFile(rest[0])
 	} else {
 		raw, err = io.ReadAll(c.in)
 	}

@@ -13,6 +13,7 @@
 #   NAME.maintenance  the maintenance flag as it was before us; the first write wins
 #   NAME.meta         driver, file, bytes, sha256, takenAt, tables of the finished backup; NAME.sha256 for sha256sum -c
 #   NAME.started      updatedb was started: it is never started again under this name
+#   NAME.opened       the update is proven complete, and the site is about to leave maintenance mode
 #   NAME.finished     the update ended well, and its result; NAME.restored: the backup was put back
 #   NAME.lifted       the recorded flag was put back after all
 LC_ALL=C.UTF-8
@@ -646,12 +647,12 @@ retain() {
       kept=$((kept + 1))
       continue
     fi
-    if [ -e "$b.started" ] && [ ! -e "$b.finished" ] && [ ! -e "$b.restored" ]; then
+    if [ -e "$b.started" ] && [ ! -e "$b.opened" ] && [ ! -e "$b.finished" ] && [ ! -e "$b.restored" ]; then
       continue
     fi
     kept=$((kept + 1))
     [ "$kept" -gt "$KEEP" ] || continue
-    for suffix in sql pgdump sqlite sha256 maintenance started finished restored lifted meta; do
+    for suffix in sql pgdump sqlite sha256 maintenance started opened finished restored lifted meta; do
       rm -f "$b.$suffix"
     done
   done
@@ -781,6 +782,11 @@ update_database() {
     finish cache-rebuild
   }
 
+  # From here on visitors may write: the backup is history, even if this script dies before the flag is read back.
+  note_down opened "$REC" || {
+    ERROR='the note that the site opens could not be written to the backup volume'
+    finish verify
+  }
   step lift
   set_flag "$REC" "$@" || {
     blame 'the recorded maintenance flag could not be put back'
@@ -797,7 +803,7 @@ lift() {
     OK=true
     finish nothing-recorded
   fi
-  if has started && ! has finished && ! has restored && [ "$FORCE" != 1 ]; then
+  if has started && ! has opened && ! has finished && ! has restored && [ "$FORCE" != 1 ]; then
     ERROR='updatedb was started and its backup was not restored: the site stays in maintenance mode'
     finish not-restored
   fi
@@ -830,7 +836,7 @@ restore() {
     OK=true
     finish nothing-to-restore
   fi
-  if { has finished || has lifted; } && [ "$FORCE" != 1 ]; then
+  if { has opened || has finished || has lifted; } && [ "$FORCE" != 1 ]; then
     ERROR='the site has left maintenance mode since the backup was taken: restoring would lose what was written'
     finish too-late
   fi

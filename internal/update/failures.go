@@ -12,6 +12,8 @@ const (
 	FailureContainerMissing = "ContainerMissing"
 	// FailureDrushMissing: the container has no Drush where spec.runtime.drush says.
 	FailureDrushMissing = "DrushNotFound"
+	// FailureNoAnswer: for a quarter of an hour no pod of the release could be asked.
+	FailureNoAnswer = "NoAnswer"
 	// FailureWorkloadConflict: the Deployment belongs to another site or controller.
 	FailureWorkloadConflict = "WorkloadConflict"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.

@@ -99,6 +99,8 @@ type Change struct {
 type RolloutWait struct {
 	Change   Change    `json:"change"`
 	Deadline time.Time `json:"deadline"`
+	// AllowNotReady is content with running containers: maintenance mode may fail the readiness probe.
+	AllowNotReady bool `json:"allowNotReady,omitempty"`
 }
 
 // RolloutState is how a rollout ended.
@@ -182,6 +184,14 @@ type Installed struct {
 	State   InstallState `json:"state"`
 	Message string       `json:"message,omitempty"`
 }
+
+// Steps of an operation that decide what follows; the script has more.
+const (
+	// StepNothingToRestore: the backup volume holds no note that updatedb began.
+	StepNothingToRestore = "nothing-to-restore"
+	// StepTooLate: the database update was proven complete and the site was, or was about to be, opened again: its backup is history.
+	StepTooLate = "too-late"
+)
 
 // OperationKind is what an operation does.
 type OperationKind string
