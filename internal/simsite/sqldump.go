@@ -100,7 +100,7 @@ const magic = "PGDMP\x01\x0e\x00"
 var (
 	errNoArchive  = errors.New("input file does not appear to be a valid archive")
 	errTooShort   = errors.New("could not read from input file: end of file")
-	errTextFormat = errors.New("input file appears to be a text format dump. Please use psql.") //nolint:revive // the words of pg_restore
+	errTextFormat = errors.New("input file appears to be a text format dump. Please use psql.") //nolint:revive,staticcheck // the words of pg_restore
 )
 
 type archive struct {
@@ -111,7 +111,8 @@ type archive struct {
 // encodeArchive makes the custom format: magic, length, body.
 func encodeArchive(s State, o pgOptions) []byte {
 	s.Password = ""
-	body, _ := json.Marshal(archive{o.extension, s}) // a State always marshals
+	// A State always marshals.
+	body, _ := json.Marshal(archive{o.extension, s})
 	head := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(body))) //nolint:gosec // a few kilobytes
 	return append(head, body...)
 }

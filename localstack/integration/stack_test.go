@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	if state, err = os.MkdirTemp("", "localstack-"); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(state)
+	defer func() { _ = os.RemoveAll(state) }()
 	program = filepath.Join(state, "localstack")
 	if err := errors.Join(
 		os.MkdirAll(filepath.Join(state, "bin"), 0o755),
@@ -121,7 +121,7 @@ func namespace(t *testing.T) string {
 			break
 		}
 	}
-	t.Cleanup(func() { kubectl(context.Background(), "", "delete", "namespace", name, "--wait=false") })
+	t.Cleanup(func() { kubectl(context.WithoutCancel(t.Context()), "", "delete", "namespace", name, "--wait=false") })
 	return name
 }
 
@@ -129,7 +129,9 @@ func namespace(t *testing.T) string {
 func eventually(t *testing.T, ns, object, path, want string) {
 	t.Helper()
 	pattern, got := regexp.MustCompile("^(?s:"+want+")$"), ""
-	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); <-tick.C {
 		if got, _, _ = kubectl(t.Context(), "", "-n", ns, "get", object, "-o", "jsonpath="+path); pattern.MatchString(got) {
 			return
 		}

@@ -48,7 +48,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(
 		component("start", "Start one component, unless it runs", (*stack.Stack).Start),
 		component("stop", "Stop one component in an orderly way", (*stack.Stack).Stop),
-		component("restart", "Stop and start one component", restart),
+		component("restart", "Stop and start one component", (*stack.Stack).Restart),
 		component("kill", "End one component with SIGKILL, as a crash would", (*stack.Stack).Kill),
 		component("pause", "Freeze one component with SIGSTOP", func(s *stack.Stack, _ context.Context, name string) error { return s.Pause(name) }),
 		component("resume", "Wake a component that was paused", func(s *stack.Stack, _ context.Context, name string) error { return s.Resume(name) }),
@@ -76,13 +76,6 @@ func open(cmd *cobra.Command) (*stack.Stack, error) {
 		return nil, err
 	}
 	return stack.Open(state)
-}
-
-func restart(s *stack.Stack, ctx context.Context, name string) error {
-	if err := s.Stop(ctx, name); err != nil {
-		return err
-	}
-	return s.Start(ctx, name)
 }
 
 func component(verb, short string, action func(*stack.Stack, context.Context, string) error) *cobra.Command {

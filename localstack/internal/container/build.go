@@ -38,6 +38,11 @@ func build(spec Spec) error {
 	if err := special(spec.Root); err != nil {
 		return err
 	}
+	return moveIn(spec)
+}
+
+// moveIn moves into the root folder and mounts the volumes there.
+func moveIn(spec Spec) error {
 	sources, err := open(spec.Mounts)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (r *Runtime) Start(spec Spec, streams Streams) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start container: %w", err)
 	}
-	defer reports.Close()
+	defer func() { _ = reports.Close() }() // only read.
 	specs, specWriter, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start container: %w", err), report.Close())

@@ -43,21 +43,35 @@ func TestEnvironment(t *testing.T) {
 		err  string
 	}{
 		{name: "nothing but the base", want: map[string]string{"HOME": "/root"}},
-		{name: "a whole secret, without the keys that are no names",
+		{
+			name: "a whole secret, without the keys that are no names",
 			c:    corev1.Container{EnvFrom: []corev1.EnvFromSource{{Prefix: "DB_", SecretRef: secretRef}}},
-			want: map[string]string{"HOME": "/root", "DB_password": "p"}},
-		{name: "env wins over envFrom and sees it",
-			c: corev1.Container{EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: configRef}},
-				Env: []corev1.EnvVar{{Name: "line", Value: "$(mode)-$$(x)"}, {Name: "mode", Value: "slow"}}},
-			want: map[string]string{"HOME": "/root", "line": "fast-$(x)", "mode": "slow"}},
-		{name: "the downward API",
-			c: corev1.Container{Env: []corev1.EnvVar{fieldEnv("N", "metadata.name"), fieldEnv("I", "status.podIP"), fieldEnv("H", "spec.nodeName"),
-				fieldEnv("U", "metadata.uid"), fieldEnv("L", "metadata.labels['app']"), fieldEnv("A", "metadata.annotations['a']")}},
-			want: map[string]string{"HOME": "/root", "N": "web", "I": "127.60.0.1", "H": "local", "U": "u-1", "L": "site", "A": "note"}},
-		{name: "a key of a secret", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "db", "password", false)}},
-			want: map[string]string{"HOME": "/root", "P": "p"}},
-		{name: "an optional secret that is missing", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "gone", "password", true)}},
-			want: map[string]string{"HOME": "/root"}},
+			want: map[string]string{"HOME": "/root", "DB_password": "p"},
+		},
+		{
+			name: "env wins over envFrom and sees it",
+			c: corev1.Container{
+				EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: configRef}},
+				Env:     []corev1.EnvVar{{Name: "line", Value: "$(mode)-$$(x)"}, {Name: "mode", Value: "slow"}},
+			},
+			want: map[string]string{"HOME": "/root", "line": "fast-$(x)", "mode": "slow"},
+		},
+		{
+			name: "the downward API",
+			c: corev1.Container{Env: []corev1.EnvVar{
+				fieldEnv("N", "metadata.name"), fieldEnv("I", "status.podIP"), fieldEnv("H", "spec.nodeName"),
+				fieldEnv("U", "metadata.uid"), fieldEnv("L", "metadata.labels['app']"), fieldEnv("A", "metadata.annotations['a']"),
+			}},
+			want: map[string]string{"HOME": "/root", "N": "web", "I": "127.60.0.1", "H": "local", "U": "u-1", "L": "site", "A": "note"},
+		},
+		{
+			name: "a key of a secret", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "db", "password", false)}},
+			want: map[string]string{"HOME": "/root", "P": "p"},
+		},
+		{
+			name: "an optional secret that is missing", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "gone", "password", true)}},
+			want: map[string]string{"HOME": "/root"},
+		},
 		{name: "a secret that is missing", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "gone", "password", false)}}, err: `secrets "gone" not found`},
 		{name: "a key that is missing", c: corev1.Container{Env: []corev1.EnvVar{secretEnv("P", "db", "user", false)}}, err: "couldn't find key user in secret db"},
 	}

@@ -16,7 +16,7 @@ func (c *ctr) probe(ctx context.Context) <-chan string {
 	die := func(what string) { dead <- what }
 	go func() {
 		if p := c.spec.StartupProbe; p != nil {
-			if !c.watch(ctx, "Startup", p).untilStarted(ctx) {
+			if !c.watch("Startup", p).untilStarted(ctx) {
 				if ctx.Err() == nil {
 					die("startup probe")
 				}
@@ -26,20 +26,20 @@ func (c *ctr) probe(ctx context.Context) <-chan string {
 		}
 		if p := c.spec.LivenessProbe; p != nil {
 			go func() {
-				if !c.watch(ctx, "Liveness", p).whileAlive(ctx) && ctx.Err() == nil {
+				if !c.watch("Liveness", p).whileAlive(ctx) && ctx.Err() == nil {
 					die("liveness probe")
 				}
 			}()
 		}
 		if p := c.spec.ReadinessProbe; p != nil {
-			c.watch(ctx, "Readiness", p).each(ctx, c.ready)
+			c.watch("Readiness", p).each(ctx, c.ready)
 		}
 	}()
 	return dead
 }
 
 // watch makes the prober of one probe, which reports failures as events.
-func (c *ctr) watch(ctx context.Context, kind string, p *corev1.Probe) *prober {
+func (c *ctr) watch(kind string, p *corev1.Probe) *prober {
 	return &prober{
 		delay:   time.Duration(p.InitialDelaySeconds) * time.Second,
 		period:  time.Duration(max(p.PeriodSeconds, 1)) * time.Second,

@@ -67,10 +67,7 @@ func (c *ctr) copyLog(ctx context.Context, w io.Writer, file *os.File, o api.Con
 	if err != nil {
 		return err
 	}
-	since := o.SinceTime
-	if o.SinceSeconds > 0 {
-		since = time.Now().Add(-time.Duration(o.SinceSeconds) * time.Second)
-	}
+	since := begin(o)
 	out := &limited{w: w, left: o.LimitBytes}
 	lines, partial := bufio.NewReader(file), ""
 	last := false
@@ -79,12 +76,12 @@ func (c *ctr) copyLog(ctx context.Context, w io.Writer, file *os.File, o api.Con
 		partial += raw
 		switch {
 		case err == nil:
-			parsed, ok := parseLine(partial)
+			line := partial
 			partial = ""
-			if skip--; skip >= 0 || !ok || parsed.time.Before(since) {
+			if skip--; skip >= 0 {
 				continue
 			}
-			if err := out.write(parsed, o.Timestamps); err != nil {
+			if err := out.writeSince(since, line, o.Timestamps); err != nil {
 				return err
 			}
 		case !errors.Is(err, io.EOF):
@@ -97,6 +94,14 @@ func (c *ctr) copyLog(ctx context.Context, w io.Writer, file *os.File, o api.Con
 		}
 	}
 	return nil
+}
+
+// begin is the time before which the options leave lines out; zero leaves out none.
+func begin(o api.ContainerLogOpts) time.Time {
+	if o.SinceSeconds > 0 {
+		return time.Now().Add(-time.Duration(o.SinceSeconds) * time.Second)
+	}
+	return o.SinceTime
 }
 
 func (c *ctr) isRunning() bool {
@@ -128,6 +133,15 @@ var errLimit = io.EOF
 type limited struct {
 	w    io.Writer
 	left int // 0 is no limit.
+}
+
+// writeSince writes a line of the file, unless it is older or no line of a log.
+func (l *limited) writeSince(since time.Time, raw string, timestamps bool) error {
+	line, ok := parseLine(raw)
+	if !ok || line.time.Before(since) {
+		return nil
+	}
+	return l.write(line, timestamps)
 }
 
 func (l *limited) write(line logLine, timestamps bool) error {

@@ -77,7 +77,7 @@ func (n *Node) attach(ctx context.Context, namespace, name, containerName string
 	if err != nil {
 		return err
 	}
-	defer logs.Close()
+	defer func() { _ = logs.Close() }() // only read.
 	if attach.Stdout() == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (n *Node) portForward(ctx context.Context, namespace, name string, port int
 	if err != nil {
 		return fmt.Errorf("forward port: %w", err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // either side may have closed it.
 	done := make(chan struct{}, 2)
 	go func() {
 		_, _ = io.Copy(conn, stream) // ends when either side is done.

@@ -59,34 +59,42 @@ func phase(spec corev1.PodSpec, f facts) corev1.PodPhase {
 	if !initialized(f.init) {
 		return corev1.PodPending
 	}
-	var running, waiting, stopped, succeeded int
-	for _, c := range f.main {
-		switch {
-		case c.State.Running != nil:
-			running++
-		case c.State.Terminated != nil:
-			stopped++
-			if c.State.Terminated.ExitCode == 0 {
-				succeeded++
-			}
-		case c.LastTerminationState.Terminated != nil:
-			stopped++
-		default:
-			waiting++
-		}
-	}
+	n := count(f.main)
 	switch {
-	case waiting > 0:
+	case n.waiting > 0:
 		return corev1.PodPending
-	case running > 0 || spec.RestartPolicy == corev1.RestartPolicyAlways:
+	case n.running > 0 || spec.RestartPolicy == corev1.RestartPolicyAlways:
 		return corev1.PodRunning
-	case stopped == succeeded:
+	case n.stopped == n.succeeded:
 		return corev1.PodSucceeded
 	case spec.RestartPolicy == corev1.RestartPolicyNever:
 		return corev1.PodFailed
 	default:
 		return corev1.PodRunning
 	}
+}
+
+// tally is how many containers are in which state; those that succeeded are among the stopped ones.
+type tally struct{ running, waiting, stopped, succeeded int }
+
+func count(statuses []corev1.ContainerStatus) tally {
+	var n tally
+	for _, c := range statuses {
+		switch {
+		case c.State.Running != nil:
+			n.running++
+		case c.State.Terminated != nil:
+			n.stopped++
+			if c.State.Terminated.ExitCode == 0 {
+				n.succeeded++
+			}
+		case c.LastTerminationState.Terminated != nil:
+			n.stopped++
+		default:
+			n.waiting++
+		}
+	}
+	return n
 }
 
 // endPhase is the phase of a pod that will not run again.

@@ -33,8 +33,8 @@ func (n *Node) watchPods(ctx context.Context) error {
 		return err
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { n.saw(o.(*corev1.Pod)) },
-		UpdateFunc: func(_, o any) { n.saw(o.(*corev1.Pod)) },
+		AddFunc:    func(o any) { n.saw(o.(*corev1.Pod)) },    //nolint:contextcheck // a pod has the context of the node.
+		UpdateFunc: func(_, o any) { n.saw(o.(*corev1.Pod)) }, //nolint:contextcheck // a pod has the context of the node.
 		DeleteFunc: func(o any) {
 			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = last.Obj

@@ -79,6 +79,14 @@ func (s *Stack) Stop(ctx context.Context, name string) error {
 	return s.change(name, func(component) error { return s.halt(ctx, name) })
 }
 
+// Restart stops one part in an orderly way and starts it.
+func (s *Stack) Restart(ctx context.Context, name string) error {
+	if err := s.Stop(ctx, name); err != nil {
+		return err
+	}
+	return s.Start(ctx, name)
+}
+
 // Kill ends one part with SIGKILL, as a crash would.
 func (s *Stack) Kill(ctx context.Context, name string) error {
 	return s.change(name, func(component) error {

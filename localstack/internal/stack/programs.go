@@ -138,8 +138,11 @@ func kubernetesLDFlags() string {
 	minor := strings.Split(kubernetesVersion, ".")[1]
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, value := range [][2]string{
-			{"gitVersion", kubernetesVersion}, {"gitMajor", "1"}, {"gitMinor", minor},
-			{"gitTreeState", "clean"}, {"gitCommit", strings.Repeat("0", 40)},
+			{"gitVersion", kubernetesVersion},
+			{"gitMajor", "1"},
+			{"gitMinor", minor},
+			{"gitTreeState", "clean"},
+			{"gitCommit", strings.Repeat("0", 40)},
 		} {
 			fmt.Fprintf(&flags, "-X %s.%s=%s ", pkg, value[0], value[1])
 		}

@@ -66,13 +66,9 @@ func (s *Stack) Up(ctx context.Context, o UpOptions) error {
 // configure merges the options into the recorded configuration. What runs
 // cannot change its ports.
 func (s *Stack) configure(ctx context.Context, o UpOptions) error {
-	statuses, err := s.Status()
+	alive, err := s.anyAlive()
 	if err != nil {
 		return err
-	}
-	alive := false
-	for _, status := range statuses {
-		alive = alive || status.State == Running || status.State == Paused
 	}
 	if o.Ports != nil && alive && *o.Ports != s.config.Ports {
 		return errors.New("change ports: the stack runs on other ones: run down first")
@@ -91,6 +87,28 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 			s.adopt(ctx, o.Out)
 		}
 	}
+	if err := s.makeFolders(); err != nil {
+		return err
+	}
+	return s.save()
+}
+
+// anyAlive reports whether any part has a process.
+func (s *Stack) anyAlive() (bool, error) {
+	statuses, err := s.Status()
+	if err != nil {
+		return false, err
+	}
+	for _, status := range statuses {
+		if status.State == Running || status.State == Paused {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// makeFolders makes the folders of the state. The database folder is open to the users of all containers.
+func (s *Stack) makeFolders() error {
 	for _, dir := range []string{"bin", "run", "logs", "volumes", "pods", "databases"} {
 		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
 			return fmt.Errorf("make state folder: %w", err)
@@ -99,7 +117,7 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 	if err := os.Chmod(s.path("databases"), 0o1777); err != nil {
 		return fmt.Errorf("make state folder: %w", err)
 	}
-	return s.save()
+	return nil
 }
 
 // startAll starts the missing parts side by side, as far as they do not need
