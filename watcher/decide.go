@@ -127,7 +127,7 @@ func drift(site *v1alpha1.DrupalSite, w workload) string {
 	case r.Failed != "":
 		// The owner no longer asks for the failed release: its conditions do not hold any more, and a run removes them.
 		return causeTidy
-	case w.release != site.Spec.Release:
+	case w.release != site.Spec.Release, w.moved:
 		return causeTemplate
 	case reasonOf(site, v1alpha1.ConditionDBUpdatesPending) == v1alpha1.ReasonUpdatesConfirmed:
 		return causeConfirmed
@@ -208,7 +208,7 @@ func known(site *v1alpha1.DrupalSite, otherwise string) string {
 // putBack is the release that the existing Deployment has to be put back to, or "" if its image is to be left alone.
 // A run owns the image while it is open and from the moment that one is asked for.
 func putBack(site *v1alpha1.DrupalSite, w workload, d decision) string {
-	if !w.exists || w.deleting || w.missing != "" {
+	if !w.exists || w.deleting || w.moved || w.missing != "" {
 		return ""
 	}
 	switch {

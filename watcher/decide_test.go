@@ -115,6 +115,7 @@ func TestDecide(t *testing.T) {
 		},
 		{"a site that is down moves on to another release", []siteEdit{verified, wants("10.3.7")}, down("10.3.6"), decision{start, causeRelease}},
 		{"a Deployment at another release starts a run", []siteEdit{verified}, serves("10.3.5"), decision{start, causeTemplate}},
+		{"a Deployment with the release of another repository starts a run", []siteEdit{verified}, with(serves("10.3.6"), func(w *workload) { w.matches, w.moved = false, true }), decision{start, causeTemplate}},
 		{"a Deployment without annotation starts a run", []siteEdit{verified}, with(serves(""), func(w *workload) { w.matches = false }), decision{start, causeTemplate}},
 		{"a retry of a site in sync starts a run", []siteEdit{verified, retried("1")}, serves("10.3.6"), decision{start, causeRetry}},
 		{

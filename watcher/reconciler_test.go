@@ -159,6 +159,17 @@ func TestAnImageSetByHandIsPutBackByANarrowWrite(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
+func TestAnotherRepositoryInTheSpecIsForARunAndNotPutBack(t *testing.T) {
+	t.Parallel()
+	site := newSite(verified)
+	w := newWorld(t, site, newDeployment(site, "10.3.6", func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Image = "registry.example/before:10.3.6"
+	}))
+	w.reconcile()
+	require.Equal(t, "10.3.6 registry.example/before:10.3.6", w.image())
+	require.Len(t, w.temporal.retargets, 1)
+}
+
 func TestSomebodyWhoKeepsSettingTheImageMeetsASlowingPace(t *testing.T) {
 	t.Parallel()
 	site := newSite(verified)

@@ -19,7 +19,9 @@ type workload struct {
 	// release is the release annotation of the pod template; empty on a Deployment that drupdate never wrote to.
 	release string
 	// matches: every container of the site has the image of that release.
-	matches      bool
+	matches bool
+	// moved: they have it, but of another repository than the spec names now. That is for a run to change, not for a put-back.
+	moved        bool
 	available    bool
 	scaledToZero bool
 	paused       bool
@@ -43,7 +45,19 @@ func observe(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, rivals []v1alpha
 	w.available = dep.Status.AvailableReplicas > 0 && !w.scaledToZero && !w.deleting
 	w.missing = missingContainer(site, dep)
 	w.matches = w.release != "" && w.missing == "" && imagesMatch(site, dep, w.release)
+	w.moved = w.release != "" && w.missing == "" && !w.matches && elsewhere(site, dep, w.release)
 	return w
+}
+
+// elsewhere tells whether every container of the site runs the release, of whatever repository.
+func elsewhere(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release string) bool {
+	for _, name := range site.SiteContainers() {
+		c := findContainer(dep, name)
+		if c == nil || !strings.HasSuffix(c.Image, ":"+release) && !strings.HasSuffix(c.Image, "@"+release) {
+			return false
+		}
+	}
+	return true
 }
 
 // missingContainer is the first container that the spec names and the pod template lacks, or "".

@@ -83,7 +83,7 @@ func newWorld(t *testing.T, shell []string, path string) *world {
 // tempDir is a folder with a name that the script takes, whatever the test is called.
 func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sitejob")
+	dir, err := os.MkdirTemp("", "sitejob") //nolint:usetesting // the names of t.TempDir hold what the script refuses in a path
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir

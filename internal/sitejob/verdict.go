@@ -136,24 +136,33 @@ func Verdict(job *batchv1.Job, pods []corev1.Pod) (State, Result, string) {
 	}
 	own := podsOf(job, pods)
 	result, exitCode, told := lastWords(own)
-	complete, failed := condition(job, batchv1.JobComplete), condition(job, batchv1.JobFailed)
+	failed := condition(job, batchv1.JobFailed)
 	switch {
-	case complete == nil && failed == nil && job.DeletionTimestamp != nil:
-		return Unknown, result, "the job is being deleted"
-	case complete == nil && failed == nil:
+	case failed == nil && condition(job, batchv1.JobComplete) == nil:
+		if job.DeletionTimestamp != nil {
+			return Unknown, result, "the job is being deleted"
+		}
 		return Running, result, waiting(own, result)
-	case !told && len(own) == 0:
+	case len(own) == 0:
 		return Unknown, Result{}, "the job has ended and its pod is gone"
 	case !told:
 		return Unknown, Result{}, "the job has ended and its pod left no result" + reason(failed)
-	case !result.Final():
-		return Unknown, result, "the job was ended in step " + strings.TrimSuffix(result.Step, running) + reason(failed)
-	case result.OK && exitCode == 0:
-		return Succeeded, result, result.Note
-	case result.OK:
-		return Unknown, result, "the job says that it did well and ended badly" + reason(failed)
 	}
-	return Failed, result, result.Step + ": " + result.Error
+	state, detail := judge(result, exitCode, failed)
+	return state, result, detail
+}
+
+// judge weighs the script's last words against how its container and its Job ended.
+func judge(r Result, exitCode int32, failed *batchv1.JobCondition) (State, string) {
+	switch {
+	case !r.Final():
+		return Unknown, "the job was ended in step " + strings.TrimSuffix(r.Step, running) + reason(failed)
+	case r.OK && exitCode == 0:
+		return Succeeded, r.Note
+	case r.OK:
+		return Unknown, "the job says that it did well and ended badly" + reason(failed)
+	}
+	return Failed, r.Step + ": " + r.Error
 }
 
 func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
@@ -202,18 +211,26 @@ func waiting(pods []corev1.Pod, r Result) string {
 	if len(pods) == 0 {
 		return "waiting for a pod"
 	}
-	for _, s := range slices.Concat(pods[0].Status.InitContainerStatuses, pods[0].Status.ContainerStatuses) {
-		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
-			return "waiting: " + w.Reason
-		}
-	}
-	for _, c := range pods[0].Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "waiting: " + c.Reason
-		}
+	if why := blocked(pods[0].Status); why != "" {
+		return "waiting: " + why
 	}
 	if pods[0].Status.Phase == corev1.PodRunning {
 		return "running"
 	}
 	return "starting"
+}
+
+// blocked returns the reason why a pod does not start, or nothing when it is on its way.
+func blocked(of corev1.PodStatus) string {
+	for _, s := range slices.Concat(of.InitContainerStatuses, of.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+			return w.Reason
+		}
+	}
+	for _, c := range of.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason
+		}
+	}
+	return ""
 }
