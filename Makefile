@@ -28,7 +28,9 @@ RUN ?=
 # The release that make histories names its files after.
 RECORD ?= $(VERSION)
 # Where the race detector is affordable: it needs a C compiler, and a second build of all dependencies.
-RACE_PACKAGES ?= ./workflows/... ./watcher/... ./internal/...
+RACE_PACKAGES ?= ./workflows/... ./watcher/... ./internal/podexec/... ./internal/update/...
+# How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
+PARALLEL ?= 8
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
 SCRIPTS := .ci/run tools/with-stack tools/verify $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
@@ -72,7 +74,7 @@ image: ## Build the container image IMAGE (drupdate:dev)
 test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
-	go test $(RUN) ./...
+	go test -timeout 30m $(RUN) ./...
 	cd localstack && go test $(RUN) ./...
 
 replay: | $(BIN) ## Replay the recorded histories against today's workflows
@@ -80,13 +82,13 @@ replay: | $(BIN) ## Replay the recorded histories against today's workflows
 	@grep -q '^--- PASS: TestRecordedHistoriesReplay' $(STATE)/replay.log || { echo 'no recorded history was replayed' >&2; exit 1; }
 
 test-system: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the suites integration and e2e on one embedded stack
-	@tools/with-stack go test -count=1 -p 1 -timeout 40m -tags integration,e2e $(RUN) $(call tagged,integration) $(call tagged,e2e)
+	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags integration,e2e $(RUN) $(call tagged,integration) $(call tagged,e2e)
 
 test-integration: $(BIN)/localstack $(BIN)/simsite ## Run the tests against a real API server
 	@tools/with-stack go test -count=1 -p 1 -timeout 20m -tags integration $(RUN) $(call tagged,integration)
 
 e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the tests of the whole system
-	@tools/with-stack go test -count=1 -p 1 -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
+	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
 
 test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
 	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...
@@ -96,7 +98,7 @@ test-race: ## Run the tests of RACE_PACKAGES with the race detector; needs a C c
 
 histories: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Record the histories of release RECORD for the replay tests
 	@mkdir -p workflows/testdata/histories
-	@RECORD=$(RECORD) tools/with-stack go test -count=1 -timeout 40m -tags e2e -run '^TestRecordHistories$$' -v ./e2e
+	@RECORD=$(RECORD) tools/with-stack go test -count=1 -parallel $(PARALLEL) -timeout 40m -tags e2e -run '^TestRecordHistories$$' -v ./e2e
 
 # The packages that have tests behind a build tag. A suite that is missing is an error of go test, and not a success.
 tagged = $$(grep -rl --include='*_test.go' --exclude-dir=localstack --exclude-dir=.localstack '^//go:build.*\b$(1)\b' . | xargs -r -n1 dirname | sort -u || echo ./$(1))
