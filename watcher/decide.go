@@ -208,19 +208,7 @@ func known(site *v1alpha1.DrupalSite, otherwise string) string {
 // putBack is the release that the existing Deployment has to be put back to, or "" if its image is to be left alone.
 // A run owns the image while it is open and from the moment that one is asked for.
 func putBack(site *v1alpha1.DrupalSite, w workload, d decision) string {
-	if !w.exists || w.deleting || w.moved || w.missing != "" {
-		return ""
-	}
-	switch {
-	case d.verb == running, d.verb == start:
-		return ""
-	case d.cause == causeDeleting, d.cause == causeConflict:
-		return ""
-	case site.Status.Run != nil && site.Status.Run.Operation != "":
-		// Which code the database belongs to is not settled.
-		return ""
-	case needsPerson(site):
-		// A person is at work, or needed: an image set by hand may be the cure.
+	if !w.exists || w.deleting || w.moved || w.missing != "" || !ours(site, d) {
 		return ""
 	}
 	release := known(site, "")
@@ -231,6 +219,21 @@ func putBack(site *v1alpha1.DrupalSite, w workload, d decision) string {
 		return ""
 	}
 	return release
+}
+
+// ours tells whether the image is the watcher's to keep, and nobody else's.
+func ours(site *v1alpha1.DrupalSite, d decision) bool {
+	switch {
+	case d.verb == running, d.verb == start:
+		return false
+	case d.cause == causeDeleting, d.cause == causeConflict:
+		return false
+	case site.Status.Run != nil && site.Status.Run.Operation != "":
+		// Which code the database belongs to is not settled.
+		return false
+	}
+	// Where a person is at work, or needed, an image set by hand may be the cure.
+	return !needsPerson(site)
 }
 
 // firstRelease is the release to put an unverified site to, or "". Before the first verified release no run starts, so

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # $1 is the nonce, the rest is the command. Nothing is written to a file system. The exit code and the number of bytes
 # of both streams come through a pipe of their own and stand in the end frame of both streams.
 n=$1

@@ -139,7 +139,7 @@ kill_group() {
   fi
 }
 
-SELF=$(sh -c 'echo "$PPID"')
+SELF=${$}
 SETSID=0
 command -v setsid >/dev/null 2>&1 && SETSID=1
 
@@ -167,14 +167,14 @@ run() {
   fi
   GROUP=$!
   (
-    trap - TERM INT HUP
     exec 9>&-
     i=0
     while [ "$i" -lt "$limit" ]; do
       sleep 1
+      kill -0 "$SELF" 2>/dev/null || exit 0 # nobody waits any more, and the group's number may belong to others
       i=$((i + 1))
     done
-    : >"$W/late"
+    true >"$W/late"
     kill_group TERM
     i=0
     while [ "$i" -lt "$GRACE" ]; do
@@ -190,8 +190,9 @@ run() {
   stopped_before=$STOPPED
   wait "$GROUP"
   [ "$STOPPED" = "$stopped_before" ] || wait "$GROUP"
+  # Only this signal can be neither ignored nor lost by a subshell that has just begun.
   # shellcheck disable=SC2086
-  kill "$watchdog" $killer 2>/dev/null
+  kill -KILL "$watchdog" $killer 2>/dev/null
   wait "$watchdog" 2>/dev/null
   [ "$SETSID" = 0 ] || kill_group KILL # nothing of the group may be left behind
   GROUP='' killer=''
