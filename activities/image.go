@@ -46,7 +46,7 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 }
 
 // apply makes a Deployment's pod template carry a release, unless it does. It returns the generation to wait for. UID
-// and resourceVersion keep the apply from making a Deployment of nothing but an image when the real one was just deleted.
+// keeps the apply from making a Deployment of nothing but an image when the real one was just deleted.
 func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (int64, error) {
 	if who := taken(site, d); who != "" {
 		return 0, permanent(update.FailureWorkloadConflict, "set image: Deployment %q belongs to %s", d.Name, who)
@@ -77,5 +77,8 @@ func imageObject(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string
 	if err != nil {
 		return nil, fmt.Errorf("set image: Deployment %q: %w", d.Name, err)
 	}
-	return &unstructured.Unstructured{Object: raw}, nil
+	object := &unstructured.Unstructured{Object: raw}
+	// The Deployment controller writes status all the time; a run owns the image, whatever else changed.
+	object.SetResourceVersion("")
+	return object, nil
 }
