@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -239,11 +240,14 @@ func TestIntegrationTheImageIsPutBackByANarrowWrite(t *testing.T) {
 	r := c.reconciler(&fakeStarter{})
 	_, err := r.Reconcile(t.Context(), c.request())
 	require.NoError(t, err)
-	dep := c.deployment()
-	dep.Spec.Replicas = ptr.To[int32](3)
-	dep.Spec.Template.Spec.Containers = append(dep.Spec.Template.Spec.Containers,
-		corev1.Container{Name: "cron", Image: "evil:1"}, corev1.Container{Name: "proxy", Image: "envoy:1"})
-	require.NoError(t, c.client.Update(t.Context(), dep))
+	var dep *appsv1.Deployment
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // a Deployment controller may write status
+		dep = c.deployment()
+		dep.Spec.Replicas = ptr.To[int32](3)
+		dep.Spec.Template.Spec.Containers = append(dep.Spec.Template.Spec.Containers,
+			corev1.Container{Name: "cron", Image: "evil:1"}, corev1.Container{Name: "proxy", Image: "envoy:1"})
+		return c.client.Update(t.Context(), dep)
+	}))
 	images := func() []string {
 		var out []string
 		for _, x := range c.deployment().Spec.Template.Spec.Containers {
@@ -261,7 +265,9 @@ func TestIntegrationTheImageIsPutBackByANarrowWrite(t *testing.T) {
 	site := c.site()
 	site.Spec.Workload.Containers = nil
 	require.NoError(t, c.client.Update(t.Context(), site))
-	require.NoError(t, c.client.Apply(t.Context(), siteimage.Configuration(c.site(), c.deployment(), "10.3.5"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership))
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // a Deployment controller may write status
+		return c.client.Apply(t.Context(), siteimage.Configuration(c.site(), c.deployment(), "10.3.5"), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
+	}))
 	require.Equal(t, []string{"registry.example/drupal:10.3.5", ours, "envoy:1"}, images())
 
 	// A Deployment that is gone, or another one, is never written to.
@@ -316,7 +322,8 @@ func TestIntegrationTheWatcherIsWokenByWhatItMustSee(t *testing.T) {
 	serves := func() {
 		// A Deployment controller may be at work and know better, so it is said again each time.
 		dep := c.deployment()
-		dep.Status = appsv1.DeploymentStatus{ObservedGeneration: dep.Generation, Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		s := &dep.Status
+		s.ObservedGeneration, s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.AvailableReplicas, s.UnavailableReplicas = dep.Generation, 1, 1, 1, 1, 0
 		if err := c.client.Status().Update(t.Context(), dep); !apierrors.IsConflict(err) {
 			require.NoError(t, err)
 		}
