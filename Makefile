@@ -28,7 +28,7 @@ RUN ?=
 # The release that make histories names its files after.
 RECORD ?= $(VERSION)
 # Where the race detector is affordable: it needs a C compiler, and a second build of all dependencies.
-RACE_PACKAGES ?= ./workflows/... ./watcher/... ./internal/podexec/... ./internal/update/...
+RACE_PACKAGES ?= ./workflows/...
 # How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
 PARALLEL ?= 8
 # Modules with code of ours, and all scripts.
