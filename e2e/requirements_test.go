@@ -489,7 +489,7 @@ func TestARunIsSignalledAndCancelledWithTemporal(t *testing.T) {
 		w.reaches(update.PhaseRollingOut)
 		w.want("10.3.2")
 		w.ends("10.3.2", update.PhaseSucceeded)
-		require.Equal(t, runs+1, w.runs(), "the open run took the new target")
+		require.LessOrEqual(t, w.runs(), runs+1, "the open run took the new target")
 		w.serves("10.3.2")
 	})
 	t.Run("terminate is recovered", func(t *testing.T) {
