@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -85,12 +83,7 @@ func TestAPausedDeploymentIsAStateOfItsOwn(t *testing.T) {
 	w.ready(v1alpha1.ReasonWorkloadPaused)
 	runs := w.runs()
 	w.want("10.3.2")
-	w.eventually("the watcher has seen the new release", func() error {
-		if s := w.site(); s.Status.ObservedGeneration != s.Generation {
-			return fmt.Errorf("observed %d of %d", s.Status.ObservedGeneration, s.Generation)
-		}
-		return nil
-	})
+	w.seen()
 	require.Equal(t, runs, w.runs())
 	w.patch(deployment, `{"spec":{"paused":false}}`)
 	w.ends("10.3.2", update.PhaseSucceeded)
@@ -197,17 +190,5 @@ func TestANamespaceThatIsDeletedDuringARunEndsTheRun(t *testing.T) {
 	w.reaches(update.PhaseRollingOut)
 	run := w.site().Status.Run
 	require.NoError(t, cluster.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}))
-	w.eventually("the namespace is gone: nothing of ours holds it", func() error {
-		if err := cluster.Get(t.Context(), w.key(), w.object()); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the site answers %w", err)
-		}
-		return nil
-	})
-	w.eventually("the run ends", func() error {
-		description, err := temporal.DescribeWorkflow(t.Context(), run.WorkflowID, run.RunID)
-		if err == nil && description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			err = fmt.Errorf("it is still open")
-		}
-		return err
-	})
+	w.vanishes("the namespace is gone: nothing of ours holds it", run)
 }

@@ -37,12 +37,7 @@ func TestAnUpdateIsLookedForOnlyWhenTheSiteIsInstalledAndRunning(t *testing.T) {
 			return nil
 		})
 		w.want("10.3.2")
-		w.eventually("the watcher has seen the new release", func() error {
-			if s := w.site(); s.Status.ObservedGeneration != s.Generation {
-				return fmt.Errorf("observed %d of %d", s.Status.ObservedGeneration, s.Generation)
-			}
-			return nil
-		})
+		w.seen()
 		require.Zero(t, w.runs(), "no run is started for a site that is not installed")
 	})
 	t.Run("not running", func(t *testing.T) {
@@ -57,12 +52,7 @@ func TestAnUpdateIsLookedForOnlyWhenTheSiteIsInstalledAndRunning(t *testing.T) {
 			return nil
 		})
 		w.want("10.3.2")
-		w.eventually("the watcher has seen the new release", func() error {
-			if s := w.site(); s.Status.ObservedGeneration != s.Generation {
-				return fmt.Errorf("observed %d of %d", s.Status.ObservedGeneration, s.Generation)
-			}
-			return nil
-		})
+		w.seen()
 		require.Equal(t, before, w.runs())
 		w.patch(&appsv1.Deployment{ObjectMeta: w.object().ObjectMeta}, `{"spec":{"replicas":1}}`)
 		w.ends("10.3.2", update.PhaseSucceeded)
@@ -527,19 +517,7 @@ func TestASiteDeletedDuringARunEndsTheRun(t *testing.T) {
 	w.reaches(update.PhaseRollingOut)
 	run := w.site().Status.Run
 	require.NoError(t, cluster.Delete(t.Context(), w.object()))
-	w.eventually("the resource is gone: no finalizer holds it", func() error {
-		if err := cluster.Get(t.Context(), w.key(), w.object()); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it answers %w", err)
-		}
-		return nil
-	})
-	w.eventually("the run ends", func() error {
-		description, err := temporal.DescribeWorkflow(t.Context(), run.WorkflowID, run.RunID)
-		if err == nil && description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			err = fmt.Errorf("it is still open")
-		}
-		return err
-	})
+	w.vanishes("the resource is gone: no finalizer holds it", run)
 }
 
 func TestALostWorkerLosesNothing(t *testing.T) {
@@ -569,6 +547,35 @@ func (w *world) closes(run *v1alpha1.RunStatus, status enums.WorkflowExecutionSt
 		description, err := temporal.DescribeWorkflow(w.Context(), run.WorkflowID, run.RunID)
 		if err == nil && description.Status != status {
 			err = fmt.Errorf("it is %s", description.Status)
+		}
+		return err
+	})
+}
+
+// seen waits until the watcher has seen the spec as it is.
+func (w *world) seen() {
+	w.Helper()
+	w.eventually("the watcher has seen the new release", func() error {
+		if s := w.site(); s.Status.ObservedGeneration != s.Generation {
+			return fmt.Errorf("observed %d of %d", s.Status.ObservedGeneration, s.Generation)
+		}
+		return nil
+	})
+}
+
+// vanishes waits until the resource is gone, and its open run has ended.
+func (w *world) vanishes(what string, run *v1alpha1.RunStatus) {
+	w.Helper()
+	w.eventually(what, func() error {
+		if err := cluster.Get(w.Context(), w.key(), w.object()); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the site answers %w", err)
+		}
+		return nil
+	})
+	w.eventually("the run ends", func() error {
+		description, err := temporal.DescribeWorkflow(w.Context(), run.WorkflowID, run.RunID)
+		if err == nil && description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			err = fmt.Errorf("it is still open")
 		}
 		return err
 	})
