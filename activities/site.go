@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -63,22 +63,11 @@ func carries(site *v1alpha1.DrupalSite, template *corev1.PodTemplateSpec, releas
 	}
 	for _, name := range site.SiteContainers() {
 		c := container(template.Spec.Containers, name)
-		if c == nil || !sameImage(site, release, c.Image) {
+		if c == nil || !siteimage.Is(site, release, c.Image) {
 			return false
 		}
 	}
 	return true
-}
-
-func sameImage(site *v1alpha1.DrupalSite, release, image string) bool {
-	want := site.ImageFor(release)
-	if image == want {
-		return true
-	}
-	if strings.HasPrefix(release, "sha256:") {
-		return false
-	}
-	return strings.HasPrefix(image, site.Spec.Image+"@sha256:") || strings.HasPrefix(image, want+"@sha256:")
 }
 
 func container(list []corev1.Container, name string) *corev1.Container {

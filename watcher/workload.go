@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
 // workload is what decide needs to know of a site's Deployment.
@@ -81,22 +82,11 @@ func findContainer(dep *appsv1.Deployment, name string) *corev1.Container {
 
 func imagesMatch(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release string) bool {
 	for _, name := range site.SiteContainers() {
-		if c := findContainer(dep, name); c == nil || !imageMatches(site, c.Image, release) {
+		if c := findContainer(dep, name); c == nil || !siteimage.Is(site, release, c.Image) {
 			return false
 		}
 	}
 	return true
-}
-
-// imageMatches tells whether an image is a release's. An admission webhook may have pinned the tag to a digest
-// (repo@sha256:… or repo:tag@sha256:…); taking that for drift would undo and redo it for ever.
-func imageMatches(site *v1alpha1.DrupalSite, image, release string) bool {
-	want := site.ImageFor(release)
-	if image == want || strings.HasPrefix(image, want+"@sha256:") {
-		return true
-	}
-	pinnable := !strings.Contains(want, "@")
-	return pinnable && strings.HasPrefix(image, site.Spec.Image+"@sha256:")
 }
 
 // conflict says, as a sentence, who else has the site's Deployment; empty means that this site has it.

@@ -83,6 +83,16 @@ func TestParseUpdateStatus(t *testing.T) {
 			verdict: UpdatesNone, blocked: []Update{{Module: "node", Type: "entity-update", Description: "y"}},
 		},
 		{
+			name:    "entity updates, and then a list that was not expected",
+			result:  ok(`{"e":{"module":"node","update_id":"","type":"entity-update"}}`+"\n"+object, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
+			name:    "entity updates after a line of who knows what",
+			result:  ok("something\n"+`{"e":{"module":"node","update_id":"","type":"entity-update"}}`, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
 			name:    "blocked rows beside a pending one",
 			result:  ok(`[{"module":"node","update_id":9,"type":"hook_update_n","description":"d"},{"module":"old","update_id":null,"type":"hook_update_n"}]`, ""),
 			verdict: UpdatesPending, pending: node9, blocked: []Update{{Module: "old", Type: HookUpdate}},

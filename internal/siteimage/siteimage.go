@@ -1,12 +1,13 @@
-// Package siteimage builds the one narrow write that drupdate makes to a
-// Deployment that exists: the images of the site's containers, and the release
-// annotation of the pod template.
+// Package siteimage knows which image a release of a site is, and builds the
+// one narrow write that drupdate makes to a Deployment that exists: the images
+// of the site's containers, and the release annotation of the pod template.
 package siteimage
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,19 @@ import (
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 )
+
+// Is tells whether an image is a release's. An admission webhook may have pinned a tag to a digest (repo@sha256:… or
+// repo:tag@sha256:…); taking that for another image would undo and redo it for ever.
+func Is(site *v1alpha1.DrupalSite, release, image string) bool {
+	want := site.ImageFor(release)
+	if image == want {
+		return true
+	}
+	if strings.HasPrefix(release, "sha256:") {
+		return false
+	}
+	return strings.HasPrefix(image, site.Spec.Image+"@sha256:") || strings.HasPrefix(image, want+"@sha256:")
+}
 
 // Configuration is the whole of what is ever written to an existing Deployment: the images of the site's containers, and
 // the release annotation. UID and resourceVersion make the write fail if the Deployment is not the one that was read.
