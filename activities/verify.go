@@ -15,7 +15,7 @@ const (
 	verifyPause = 5 * time.Second
 )
 
-// errNotAvailable is transient: pods become available on their own, or the workflow's limit ends the question.
+// errNotAvailable is transient: pods become available on their own, or the patience ends.
 var errNotAvailable = errors.New("the Deployment has no available pod")
 
 // VerifySite asks whether the site works at the release: the Deployment is available, Drupal bootstraps, no database
@@ -45,7 +45,7 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 		return update.Answer{}, err
 	}
 	if d == nil || !available(d) {
-		return update.Answer{}, errNotAvailable
+		return update.Answer{}, tooLong(ctx, errNotAvailable)
 	}
 	p, err := a.partner(ctx, q)
 	if err != nil {

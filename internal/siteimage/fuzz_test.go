@@ -13,7 +13,7 @@ import (
 	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
-func FuzzIs(f *testing.F) {
+func FuzzMatches(f *testing.F) {
 	for _, image := range []string{
 		"r.example/d:1", "r.example/d:1@" + digest, "r.example/d@" + digest, "r.example/d:10", "r.example:5000/d:1", "r.example/d/e:1", "", ":", "@",
 	} {
@@ -21,14 +21,17 @@ func FuzzIs(f *testing.F) {
 		f.Add("r.example/d", digest, image)
 	}
 	f.Fuzz(func(t *testing.T, repository, release, image string) {
-		site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: repository}}
-		if !siteimage.Is(site, release, site.ImageFor(release)) {
+		site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: repository, Runtime: v1alpha1.RuntimeSpec{Container: "drupal"}}}
+		is := func(image string) bool {
+			return siteimage.Matches(site, &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "drupal", Image: image}}}}, release)
+		}
+		if !is(site.ImageFor(release)) {
 			t.Fatal("a release is not its own image")
 		}
 		if release == "" || strings.ContainsAny(release, ":@") && !strings.HasPrefix(release, "sha256:") {
 			return // the schema refuses it
 		}
-		if !siteimage.Is(site, release, image) {
+		if !is(image) {
 			return
 		}
 		rest, ours := strings.CutPrefix(image, repository)

@@ -15,9 +15,8 @@ import (
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-func TestIs(t *testing.T) {
+func TestAReleaseIsRecognized(t *testing.T) {
 	t.Parallel()
-	site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: "registry.example/drupal"}}
 	cases := []struct {
 		name, image, release string
 		want                 bool
@@ -33,10 +32,19 @@ func TestIs(t *testing.T) {
 		{"another digest", "registry.example/drupal@sha256:b" + digest[8:], digest, false},
 		{"a tag instead of the digest", "registry.example/drupal:10.3.6", digest, false},
 	}
+	site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: "registry.example/drupal", Runtime: v1alpha1.RuntimeSpec{Container: "drupal"}}}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, siteimage.Is(site, c.release, c.image))
+			template := &corev1.PodTemplateSpec{}
+			template.Annotations = map[string]string{v1alpha1.AnnotationRelease: c.release}
+			template.Spec.Containers = []corev1.Container{{Name: "drupal", Image: c.image}}
+			require.Equal(t, c.want, siteimage.Matches(site, template, c.release))
+			require.Equal(t, c.want, siteimage.Carries(site, template, c.release))
+			template.Annotations = nil
+			require.False(t, siteimage.Carries(site, template, c.release), "a template that drupdate never wrote to carries no release")
+			template.Spec.Containers = nil
+			require.False(t, siteimage.Matches(site, template, c.release), "a container is missing")
 		})
 	}
 }

@@ -89,8 +89,7 @@ var (
 	labelShape = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`)
 )
 
-// FuzzNames: whatever a site, a run or a step is called, its Job, backup and labels have names that the API server and a
-// shell take.
+// FuzzNames: whatever a site, a run or a step is called, its Job and labels have names that the API server takes.
 func FuzzNames(f *testing.F) {
 	f.Add("shop", "0198a7f2-3c1d-7e55-9d1b-0a2b3c4d5e6f", "update")
 	f.Add(strings.Repeat("a", 253), strings.Repeat("-", 70), strings.Repeat("Z", 90))
@@ -100,9 +99,6 @@ func FuzzNames(f *testing.F) {
 		name := Name(site, run, step)
 		if len(name) > maxName || !dnsLabel.MatchString(name) || label(name) != name {
 			t.Fatalf("no name of a Job: %q", name)
-		}
-		if backup := BackupName(site, step, run); !plainName.MatchString(backup) {
-			t.Fatalf("no name of a backup: %q", backup)
 		}
 		if value := labelValue(site); len(value) > maxName || !labelShape.MatchString(value) {
 			t.Fatalf("no value of a label: %q", value)
