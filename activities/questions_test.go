@@ -280,6 +280,14 @@ func TestVerifySite(t *testing.T) {
 			2,
 		},
 		{
+			"an enabled module without code",
+			[]any{healthy},
+			[]any{nonePending},
+			nil,
+			update.Answer{Outcome: update.Failed, Reason: update.ReasonVerifyFailed, Message: "an enabled module or theme has no code in the image"},
+			2,
+		},
+		{
 			"no page",
 			[]any{healthy},
 			[]any{nonePending},
@@ -294,6 +302,9 @@ func TestVerifySite(t *testing.T) {
 			w := serving(t)
 			w.prober = c.prober
 			w.exec.answers = map[string][]any{"--fields=bootstrap": c.status, "updatedb:status": c.pending}
+			if c.name == "an enabled module without code" {
+				w.exec.answers["core:requirements"] = []any{said(0, `{"invalid_module":{"title":"Invalid module"}}`, "")}
+			} // else nobody answers, and that is no sign
 			got, err := do(w, update.VerifySite, ask2)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)

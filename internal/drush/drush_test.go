@@ -259,3 +259,15 @@ func TestParseDriver(t *testing.T) {
 	_, known = ParseDriver(ok("\n", ""))
 	require.False(t, known)
 }
+
+func TestMissingCodeIsFoundByItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	lacks := "{\n    \"invalid_module\": {\n        \"title\": \"Invalid module\",\n        \"severity\": \"Error\"\n    }\n}\n"
+	require.True(t, ParseMissingCode(ok(lacks, "")))
+	require.True(t, ParseMissingCode(ok("\nDeprecated: x in y on line 1\n"+`{"a":{},"invalid_theme":{}}`, "")))
+	require.False(t, ParseMissingCode(Result{Stdout: lacks}), "cut off")
+	require.False(t, ParseMissingCode(Result{Stdout: lacks, ExitCode: 1, Complete: true}))
+	require.False(t, ParseMissingCode(recorded(t, "core-requirements errors only json")))
+	require.False(t, ParseMissingCode(ok(`{"trusted_host_patterns":{"description":"\"invalid_module\":"}}`, "")))
+	require.False(t, ParseMissingCode(ok(`{"invalid_module":`, "")))
+}

@@ -246,6 +246,7 @@ func TestUpdateFailures(t *testing.T) {
 		{name: "the site does not bootstrap", on: "status", text: `echo '[]'; exit 0`, step: StepPreflight, flag: "0", error: "Drupal does not bootstrap"},
 		{name: "the database is down", on: "sql:query", text: `printf '\nIn SqlCommands.php line 183:\n\n  Query failed. Rerun with --debug to see any error message. ERROR 2002 (HY000): Cannot connect  \n' >&2; exit 1`, step: StepPreflight, flag: "0", error: "the database cannot be queried: ERROR 2002 (HY000): Cannot connect"},
 		{name: "an unknown driver", driver: "oracle", step: StepPreflight, flag: "0", error: `the database cannot be queried: error: the database driver "oracle" is not supported`},
+		{name: "an enabled module has no code", on: "core:requirements", text: `printf '{\n    "invalid_module": {\n        "title": "Invalid module",\n        "severity": "Error"\n    }\n}\n'; exit 0`, step: StepPreflight, flag: "0", error: "an enabled module or theme has no code in this image"},
 		{name: "the flag cannot be read", on: "maint:get", text: `echo false; exit 0`, step: StepMaintenance, flag: "0", error: "the maintenance flag cannot be read: false"},
 		{name: "the flag does not stick", on: "maint:set", text: `exit 0`, step: StepMaintenance, flag: "0", error: "maintenance mode could not be switched on"},
 		{name: "the dump fails", on: "sql:dump", text: `echo '> mysqldump: Got error: 1045: "Access denied" password=s3cr3t-w0rd' >&2; : >"${*#*--result-file=}"; exit 1`, step: StepBackup, flag: "0", error: `the backup failed: mysqldump: Got error: 1045: "Access denied" password=[redacted]`},
@@ -261,6 +262,8 @@ func TestUpdateFailures(t *testing.T) {
 		{name: "a blank line afterwards", on: "updatedb:status", text: `echo; exit 0`, step: StepUpdatedbUnknown, updatedb: 1, flag: "1", error: "it cannot be said whether updates are left"},
 		{name: "updatedb kills its shell", on: "updatedb", text: `kill -9 $$`, step: StepUpdatedb, updatedb: 1, flag: "1", error: "updatedb failed"},
 		{name: "the caches cannot be rebuilt", on: "cache:rebuild", text: `printf '\nIn X.php line 3:\n\n  The service is missing.  \n\n' >&2; exit 1`, step: StepCacheRebuild, updatedb: 1, flag: "1", error: "the caches could not be rebuilt: The service is missing."},
+		{name: "a cache rebuild without its words", on: "cache:rebuild", text: `exit 0`, step: StepCacheRebuild, updatedb: 1, flag: "1", error: "the caches could not be rebuilt"},
+		{name: "half a list afterwards", on: "updatedb:status", text: `printf '{"n":{"module":"node","update_id":"","type":"entity-update"},"no'; exit 0`, step: StepUpdatedbUnknown, updatedb: 1, flag: "1", error: "it cannot be said whether updates are left"},
 		{name: "the flag cannot be put back", on: "cache:rebuild", text: `echo 'exit 1' >"$S/on-maint-set"`, step: StepLift, updatedb: 1, flag: "1", error: "the recorded maintenance flag could not be put back"},
 	}
 	for i, c := range cases {
