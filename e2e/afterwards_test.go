@@ -16,7 +16,7 @@ import (
 
 // excuses are rights that no audit log shows, each with the reason why it is granted nevertheless.
 var excuses = map[string]string{
-	"drupdate-worker: create pods/exec": "the API server asks for it within every exec, see TestAnExecNeedsBothOfItsRights",
+	"drupdate-worker: create pods/exec": "the API server asks for it within every exec, see TestAnExecNeedsCreateBesideGet",
 }
 
 // whole tells whether every test has run: what a part of them does not do proves nothing.
