@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -40,27 +40,34 @@ var installed []*unstructured.Unstructured
 func install() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:forbidigo // TestMain has no test whose context could be used
 	defer cancel()
-	objects, err := render(ctx, "../deploy")
-	if err != nil {
-		return err
-	}
-	installed = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
-	if err := apply(ctx, installed); err != nil {
-		return err
-	}
-	for _, account := range []string{"drupdate-watcher", "drupdate-worker"} {
-		if err := writeKubeconfig(ctx, systemNamespace, account); err != nil {
-			return err
-		}
-	}
-	if err := try(30*time.Second, func() error { return inForce(ctx, installed) }); err != nil {
+	var err error
+	if installed, err = installAs(ctx, "../deploy", systemNamespace); err != nil {
 		return err
 	}
 	return try(30*time.Second, func() error { return cluster.List(ctx, &v1alpha1.DrupalSiteList{}) })
 }
 
-// render is "kubectl kustomize".
-func render(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+// installAs applies what a folder renders to, into a namespace and with other names replaced, old and new in turn. It
+// returns what it applied, when the rights are in force.
+func installAs(ctx context.Context, folder, namespace string, oldnew ...string) ([]*unstructured.Unstructured, error) {
+	objects, err := render(ctx, folder, append(oldnew, "drupdate-system", namespace)...)
+	if err != nil {
+		return nil, err
+	}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
+	if err := apply(ctx, objects); err != nil {
+		return nil, err
+	}
+	for _, account := range []string{"drupdate-watcher", "drupdate-worker"} {
+		if err := writeKubeconfig(ctx, namespace, account); err != nil {
+			return nil, err
+		}
+	}
+	return objects, try(30*time.Second, func() error { return inForce(ctx, objects) })
+}
+
+// render is "kubectl kustomize", with names replaced.
+func render(ctx context.Context, folder string, oldnew ...string) ([]*unstructured.Unstructured, error) {
 	command := exec.CommandContext(ctx, filepath.Join(state, "bin", "kubectl"), "kustomize", folder)
 	command.Stderr = os.Stderr
 	raw, err := command.Output()
@@ -68,7 +75,8 @@ func render(ctx context.Context, folder string) ([]*unstructured.Unstructured, e
 		return nil, fmt.Errorf("render %q: %w", folder, err)
 	}
 	var objects []*unstructured.Unstructured
-	for documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
+	text := strings.NewReplacer(oldnew...).Replace(string(raw))
+	for documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		o := &unstructured.Unstructured{}
 		if err := documents.Decode(&o.Object); errors.Is(err, io.EOF) {
 			return objects, nil
@@ -89,8 +97,8 @@ func apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-func kubeconfigOf(account string) string {
-	return filepath.Join(state, "run", account+".kubeconfig")
+func kubeconfigOf(namespace, account string) string {
+	return filepath.Join(state, "run", namespace+"-"+account+".kubeconfig")
 }
 
 // writeKubeconfig asks for a token of a service account, as the kubelet does for a pod, and writes a kubeconfig with it.
@@ -105,7 +113,7 @@ func writeKubeconfig(ctx context.Context, namespace, account string) error {
 	config.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts[account] = &clientcmdapi.Context{Cluster: "stack", AuthInfo: account, Namespace: namespace}
 	config.CurrentContext = account
-	return clientcmd.WriteToFile(*config, kubeconfigOf(account))
+	return clientcmd.WriteToFile(*config, kubeconfigOf(namespace, account))
 }
 
 // inForce asks the API server about every right: a role that was made a moment ago is not known to it yet.

@@ -41,13 +41,13 @@ func launch() (func() error, error) {
 }
 
 func startWatcher(env ...string) (*process, error) {
-	p := newProcess(watcherPort, kubeconfigOf("drupdate-watcher"), "watcher", "--leader-elect", "--leader-elect-namespace", systemNamespace)
+	p := newProcess(watcherPort, kubeconfigOf(systemNamespace, "drupdate-watcher"), "watcher", "--leader-elect", "--leader-elect-namespace", systemNamespace)
 	p.command.Env = append(p.command.Env, env...)
 	return p, p.run()
 }
 
 func startWorker() (*process, error) {
-	p := newProcess(workerPort, kubeconfigOf("drupdate-worker"), "worker")
+	p := newProcess(workerPort, kubeconfigOf(systemNamespace, "drupdate-worker"), "worker")
 	return p, p.run()
 }
 
@@ -55,7 +55,8 @@ func startWorker() (*process, error) {
 type process struct {
 	command *exec.Cmd
 	exited  chan error
-	health  string
+	// ready returns nil once the process does its work.
+	ready func() error
 	// log is the name of its file among the logs of the stack.
 	log string
 }
@@ -68,7 +69,10 @@ func newProcess(port int, kubeconfig string, args ...string) *process {
 	command := exec.Command(filepath.Join(state, "bin", "drupdate"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return &process{command: command, exited: make(chan error, 1), health: "http://" + health, log: fmt.Sprintf("e2e-drupdate-%d.log", port)}
+	return &process{
+		command: command, exited: make(chan error, 1), log: fmt.Sprintf("e2e-drupdate-%d.log", port),
+		ready: func() error { return healthy("http://" + health) },
+	}
 }
 
 // run starts the process and waits until it is ready.
@@ -86,8 +90,8 @@ func (p *process) run() error {
 	return try(60*time.Second, p.ready)
 }
 
-func (p *process) ready() error {
-	response, err := http.Get(p.health + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
+func healthy(address string) error {
+	response, err := http.Get(address + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
 	if err != nil {
 		return err
 	}
