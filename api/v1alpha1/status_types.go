@@ -61,6 +61,9 @@ type RunStatus struct {
 	// operation is the run whose database operation may have begun and is not settled yet.
 	// +optional
 	Operation string `json:"operation,omitempty"`
+	// unsecured is set while that operation takes no backup, whatever spec.update.backup.policy says by now.
+	// +optional
+	Unsecured bool `json:"unsecured,omitempty"`
 	// startedAt is when the run began to change the site.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
