@@ -51,8 +51,8 @@ type fault struct {
 	weight int
 	// low and high bound how long it lasts.
 	low, high time.Duration
-	// moment draws when it happens to a site; nil for a fault of the whole system.
-	moment func(*rand.Rand) trigger
+	// moment draws when it happens to a site; false where it cannot. It is nil for a fault of the whole system only.
+	moment func(*rand.Rand, plan) (trigger, bool)
 	do     func(ctx context.Context, r *round, last time.Duration) error
 }
 
@@ -232,6 +232,11 @@ func hit(ctx context.Context, do func(context.Context) (bool, error)) error {
 	return err
 }
 
+// hitSoon is hit for what may not be there yet.
+func hitSoon(ctx context.Context, do func(context.Context) (bool, error)) error {
+	return try(4*time.Second, func() error { return hit(ctx, do) })
+}
+
 func evict(ctx context.Context, p *corev1.Pod) error {
 	err := cluster.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
 	if apierrors.IsNotFound(err) {
@@ -251,7 +256,7 @@ func evictPods(ctx context.Context, r *round, _ time.Duration) error {
 }
 
 func deleteJob(ctx context.Context, r *round, _ time.Duration) error {
-	return hit(ctx, func(ctx context.Context) (bool, error) {
+	return hitSoon(ctx, func(ctx context.Context) (bool, error) {
 		jobs, _, err := r.jobs(ctx)
 		if err != nil || len(jobs) == 0 {
 			return false, err
@@ -263,7 +268,7 @@ func deleteJob(ctx context.Context, r *round, _ time.Duration) error {
 
 func jobPod(deed func(ctx context.Context, p *corev1.Pod) error) func(context.Context, *round, time.Duration) error {
 	return func(ctx context.Context, r *round, _ time.Duration) error {
-		return hit(ctx, func(ctx context.Context) (bool, error) {
+		return hitSoon(ctx, func(ctx context.Context) (bool, error) {
 			_, pods, err := r.jobs(ctx)
 			if err != nil || len(pods) == 0 {
 				return false, err

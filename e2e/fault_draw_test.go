@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/simsite"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -174,7 +175,9 @@ func drawSite(random *rand.Rand, seed uint64, index int) plan {
 	}
 	for range pick(random, []int{2, 5, 3}) {
 		f := localFaults()[pick(random, weights(localFaults()))]
-		p.faults = append(p.faults, planned{fault: f, last: f.lasts(random), when: f.moment(random)})
+		if when, ok := f.moment(random, p); ok {
+			p.faults = append(p.faults, planned{fault: f, last: f.lasts(random), when: when})
+		}
 	}
 	return p
 }
@@ -206,40 +209,67 @@ func pick(random *rand.Rand, weights []int) int {
 	return len(weights) - 1
 }
 
-// anywhere draws a moment of an update, with the database step as the most likely place.
-func anywhere(random *rand.Rand) trigger {
-	list := []trigger{
-		{}, {phase: update.PhaseRollingOut}, {phase: update.PhaseRebuildingCaches}, {phase: update.PhaseCheckingDatabase},
-		{phase: update.PhaseUpdatingDatabase}, {phase: update.PhaseVerifying}, {phase: update.PhaseRollingBack}, {phase: update.PhaseRestoring},
-		{event: "cr"}, {event: "maint-on"}, {event: "dump"}, {event: "updatedb-start"}, {event: "hook"}, {event: "updatedb-end"},
-		{event: "maint-off"}, {event: "restore"}, {event: "drop"},
-		{file: "maintenance"}, {file: "meta"}, {file: "started"}, {file: "opened"}, {file: "finished"}, {file: "restored"},
+// moments are the moments that an update of a kind comes to by its own doing.
+func moments(sc scenario, policy v1alpha1.DatabaseFailurePolicy) []trigger {
+	list := []trigger{{}, {phase: update.PhaseRollingOut}}
+	if sc.nature == failsCode {
+		return append(list, trigger{phase: update.PhaseRollingBack}, trigger{phase: update.PhaseRollingBack})
 	}
-	t := list[random.IntN(len(list))]
-	return jittered(random, t)
+	list = append(list, trigger{phase: update.PhaseRebuildingCaches}, trigger{phase: update.PhaseCheckingDatabase}, trigger{event: "cr"})
+	list = append(list, operationMoments(sc, policy)...)
+	switch sc.nature {
+	case succeeds:
+		list = append(list, trigger{phase: update.PhaseVerifying})
+	case failsBackup:
+		list = append(list, trigger{phase: update.PhaseRollingBack})
+	}
+	return list
 }
 
-// jittered adds a while to a moment; mostly a short one, since the steps of a script are short.
-func jittered(random *rand.Rand, t trigger) trigger {
+// operationMoments are those of moments at which a Job runs.
+func operationMoments(sc scenario, policy v1alpha1.DatabaseFailurePolicy) []trigger {
+	release, _ := simsite.FindRelease(sc.release)
+	if len(release.Updates) == 0 || sc.nature == failsCode {
+		return nil
+	}
+	list := []trigger{{phase: update.PhaseUpdatingDatabase}, {event: "maint-on"}, {event: "dump"}, {file: "maintenance"}}
+	if sc.nature == failsBackup {
+		return append(list, trigger{event: "maint-off"})
+	}
+	list = append(list, trigger{file: "meta"}, trigger{file: "started"}, trigger{event: "updatedb-start"}, trigger{event: "hook"}, trigger{event: "updatedb-end"})
+	switch {
+	case sc.nature == succeeds:
+		list = append(list, trigger{file: "opened"}, trigger{event: "maint-off"}, trigger{file: "finished"})
+	case policy == v1alpha1.RestoreDatabase:
+		list = append(list, trigger{phase: update.PhaseRestoring}, trigger{event: "drop"}, trigger{event: "restore"}, trigger{file: "restored"}, trigger{file: "lifted"})
+	}
+	return list
+}
+
+// anywhere draws a moment of an update.
+func anywhere(random *rand.Rand, p plan) (trigger, bool) {
+	return oneOf(random, moments(p.scenario, p.policy))
+}
+
+// oneOf draws a moment of a list and a while after it: mostly a short one, since the steps of a script are short.
+func oneOf(random *rand.Rand, list []trigger) (trigger, bool) {
+	if len(list) == 0 {
+		return trigger{}, false
+	}
+	t := list[random.IntN(len(list))]
 	t.jitter = between(random, 0, 3*time.Second)
 	if random.IntN(2) == 0 {
 		t.jitter /= 6
 	}
-	return t
+	return t, true
 }
 
-// inOperation draws a moment while a Job may run.
-func inOperation(random *rand.Rand) trigger {
-	list := []trigger{
-		{phase: update.PhaseUpdatingDatabase}, {event: "maint-on"}, {event: "dump"}, {event: "updatedb-start"}, {event: "hook"}, {event: "updatedb-end"},
-		{event: "maint-off"}, {event: "drop"}, {event: "restore"}, {phase: update.PhaseRestoring},
-		{file: "maintenance"}, {file: "meta"}, {file: "started"}, {file: "opened"}, {file: "finished"},
-	}
-	return jittered(random, list[random.IntN(len(list))])
+// inOperation draws a moment while a Job runs, if one ever does.
+func inOperation(random *rand.Rand, p plan) (trigger, bool) {
+	return oneOf(random, operationMoments(p.scenario, p.policy))
 }
 
 // beforeDatabase draws a moment before the point of no return.
-func beforeDatabase(random *rand.Rand) trigger {
-	list := []trigger{{}, {phase: update.PhaseRollingOut}, {phase: update.PhaseRebuildingCaches}, {phase: update.PhaseCheckingDatabase}, {event: "cr"}}
-	return jittered(random, list[random.IntN(len(list))])
+func beforeDatabase(random *rand.Rand, _ plan) (trigger, bool) {
+	return oneOf(random, []trigger{{}, {phase: update.PhaseRollingOut}, {phase: update.PhaseRebuildingCaches}, {phase: update.PhaseCheckingDatabase}, {event: "cr"}})
 }

@@ -34,8 +34,10 @@ type fleet struct {
 
 var shared *fleet
 
-// launch starts the worker and the watcher as two processes and the proxy before the node, and returns what stops them.
-func launch() (func() error, error) {
+func init() { launches = append(launches, launchFleet) }
+
+// launchFleet starts the worker and the watcher as two processes, and the proxy before the node.
+func launchFleet() (func() error, error) {
 	shared = &fleet{}
 	var err error
 	if shared.proxy, err = startProxy(); err != nil {

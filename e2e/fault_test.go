@@ -100,6 +100,10 @@ func (w *wave) each(do func(*round)) {
 // run is the story of a wave: set up in calm, update amid faults, wait for calm, judge, mend, judge again.
 func (w *wave) run(t *testing.T, sum *tally) {
 	w.describe()
+	begun := time.Now()
+	stage := func(name string) {
+		fmt.Printf("    %s %s\n", time.Since(begun).Round(time.Second), name)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	defer w.tearDown()
@@ -111,6 +115,7 @@ func (w *wave) run(t *testing.T, sum *tally) {
 			r.violated(0, "set up: %v", err)
 		}
 	})
+	stage("set up")
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() { w.watchPhases(watching) })
@@ -118,9 +123,11 @@ func (w *wave) run(t *testing.T, sum *tally) {
 		watchers.Go(func() { r.watch(watching) })
 	}
 	w.strike(ctx)
+	stage("all updates and faults are over")
 	w.each(func(r *round) { r.conclude(ctx) })
 	stop()
 	watchers.Wait()
+	stage("judged and mended")
 	w.report(t, sum)
 }
 

@@ -1,4 +1,4 @@
-//go:build e2e && !fault
+//go:build e2e
 
 package e2e
 
@@ -16,8 +16,10 @@ import (
 // product is drupdate's process.
 var product *process
 
-// launch starts drupdate, and returns what stops it.
-func launch() (func() error, error) {
+func init() { launches = append(launches, launchProduct) }
+
+// launchProduct starts drupdate in one process.
+func launchProduct() (func() error, error) {
 	var err error
 	product, err = startProduct("all", 18091)
 	return func() error { return product.stop() }, err
