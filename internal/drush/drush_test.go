@@ -83,6 +83,16 @@ func TestParseUpdateStatus(t *testing.T) {
 			verdict: UpdatesNone, blocked: []Update{{Module: "node", Type: "entity-update", Description: "y"}},
 		},
 		{
+			name:    "entity updates, and then a list that was not expected",
+			result:  ok(`{"e":{"module":"node","update_id":"","type":"entity-update"}}`+"\n"+object, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
+			name:    "entity updates after a line of who knows what",
+			result:  ok("something\n"+`{"e":{"module":"node","update_id":"","type":"entity-update"}}`, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
 			name:    "blocked rows beside a pending one",
 			result:  ok(`[{"module":"node","update_id":9,"type":"hook_update_n","description":"d"},{"module":"old","update_id":null,"type":"hook_update_n"}]`, ""),
 			verdict: UpdatesPending, pending: node9, blocked: []Update{{Module: "old", Type: HookUpdate}},
@@ -248,4 +258,16 @@ func TestParseDriver(t *testing.T) {
 	require.False(t, known)
 	_, known = ParseDriver(ok("\n", ""))
 	require.False(t, known)
+}
+
+func TestMissingCodeIsFoundByItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	lacks := "{\n    \"invalid_module\": {\n        \"title\": \"Invalid module\",\n        \"severity\": \"Error\"\n    }\n}\n"
+	require.True(t, ParseMissingCode(ok(lacks, "")))
+	require.True(t, ParseMissingCode(ok("\nDeprecated: x in y on line 1\n"+`{"a":{},"invalid_theme":{}}`, "")))
+	require.False(t, ParseMissingCode(Result{Stdout: lacks}), "cut off")
+	require.False(t, ParseMissingCode(Result{Stdout: lacks, ExitCode: 1, Complete: true}))
+	require.False(t, ParseMissingCode(recorded(t, "core-requirements errors only json")))
+	require.False(t, ParseMissingCode(ok(`{"trusted_host_patterns":{"description":"\"invalid_module\":"}}`, "")))
+	require.False(t, ParseMissingCode(ok(`{"invalid_module":`, "")))
 }

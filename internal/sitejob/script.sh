@@ -331,13 +331,26 @@ count_pending() {
       PENDING=$n
       return 0
     fi
-    if [ "$any" -gt 0 ] && [ "$other" = 0 ]; then
-      PENDING=0
-      return 0
-    fi
+    # Only a list that is whole can say that nothing else is in it.
+    case $(tail -c 2 "$W/flat") in
+      '}}' | '}]') [ "$any" = 0 ] || [ "$other" != 0 ] || { PENDING=0 && return 0; } ;;
+    esac
   done
   : "$attempt"
   return 1
+}
+
+# Rebuilds the caches; only Drush's own words are proof.
+caches_are_rebuilt() {
+  ask "$@" cache:rebuild
+  [ "$RC" = 0 ] && grep -q -e 'Cache rebuild complete' "$W/err" "$W/out"
+}
+
+# Tells whether an enabled module or theme has no code in this image: updatedb goes on without it and says nothing.
+# Drupal's other requirements are no business of an update, and an answer that does not come is no proof of anything.
+code_is_missing() {
+  ask "$@" core:requirements --severity=2 --format=json
+  [ "$RC" = 0 ] && grep -q -e '"invalid_module" *:' -e '"invalid_theme" *:' "$W/out"
 }
 
 # ---------------------------------------------------------------- journal and guards
@@ -686,6 +699,10 @@ update() {
     ERROR='the image has no "sha256sum"'
     fail preflight "$@"
   }
+  ! code_is_missing "$@" || {
+    ERROR='an enabled module or theme has no code in this image'
+    fail preflight "$@"
+  }
 
   step maintenance
   if has lifted; then
@@ -776,9 +793,7 @@ update_database() {
   [ "$UPDB_EXIT" = 0 ] || NOTE="exit code $UPDB_EXIT though all updates are applied"
 
   step cache-rebuild
-  ask "$@" cache:rebuild
-  [ "$RC" = 0 ] || [ "$STOPPED" = 1 ] || ask "$@" cache:rebuild
-  [ "$RC" = 0 ] || {
+  caches_are_rebuilt "$@" || [ "$STOPPED" = 1 ] || caches_are_rebuilt "$@" || {
     blame 'the caches could not be rebuilt'
     finish cache-rebuild
   }
