@@ -39,7 +39,10 @@ func init() { launches = append(launches, launchFleet) }
 // launchFleet starts the worker and the watcher as two processes, and the proxy before the node.
 func launchFleet() (func() error, error) {
 	shared = &fleet{}
-	var err error
+	err := unmountLeftovers()
+	if err != nil {
+		return nil, err
+	}
 	if shared.proxy, err = startProxy(); err != nil {
 		return nil, err
 	}

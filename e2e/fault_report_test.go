@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -167,6 +168,9 @@ func collect(key string, value any, parts *[]string) {
 			collect(key, inner, parts)
 		}
 	case string:
+		if raw, err := base64.StdEncoding.DecodeString(v); err == nil && key == "data" {
+			v = string(raw)
+		}
 		if key == "data" || key == "message" || key == "signalName" || key == "type" || key == "scheduledEventId" || key == "reason" || key == "startToFireTimeout" {
 			*parts = append(*parts, key+"="+v)
 		}

@@ -29,9 +29,13 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// settleLimit is how long a site may take to become quiet once nothing goes wrong any more. The longest pause that
-// drupdate makes by itself is the watcher's two minutes after an outage of Temporal.
-const settleLimit = 6 * time.Minute
+// How long a site may take to become quiet. The machine may be slow, so what counts is that nothing moves: no run has a
+// new event in its history. The longest pause that drupdate makes by itself is the watcher's two minutes after an outage of
+// Temporal, the longest single step is a rollout that does not come up.
+const (
+	stillLimit  = 6 * time.Minute
+	settleLimit = 25 * time.Minute
+)
 
 // errNoRun says that no run is open.
 var errNoRun = errors.New("no run is open")
@@ -426,24 +430,41 @@ func (r *round) reached(ctx context.Context, t trigger) bool {
 
 // settle waits until the site is quiet, and stays so over two looks. Not to become quiet is a violation.
 func (r *round) settle(ctx context.Context) error {
-	calm := time.Time{}
-	err := try(settleLimit, func() error {
-		if err := r.quiet(ctx); err != nil {
+	begun, moved, at, calm := time.Now(), time.Now(), "", time.Time{}
+	for {
+		err := r.quiet(ctx)
+		switch {
+		case err != nil:
 			calm = time.Time{}
+		case calm.IsZero():
+			calm = time.Now()
+		case time.Since(calm) > 1500*time.Millisecond:
+			return nil
+		}
+		if now := r.progress(ctx); now != at {
+			at, moved = now, time.Now()
+		}
+		if err != nil && (time.Since(moved) > stillLimit || time.Since(begun) > settleLimit) {
+			r.violated(8, "the site does not become quiet: nothing moved for %s, after %s in all: %v",
+				time.Since(moved).Round(time.Second), time.Since(begun).Round(time.Second), err)
 			return err
 		}
-		if calm.IsZero() {
-			calm = time.Now()
-		}
-		if time.Since(calm) < 1500*time.Millisecond {
-			return errors.New("it has only just become quiet")
-		}
-		return nil
-	})
-	if err != nil {
-		r.violated(8, "the site does not become quiet within %s: %v", settleLimit, err)
+		pause(300 * time.Millisecond)
 	}
-	return err
+}
+
+// progress is another text whenever a workflow of the site has moved.
+func (r *round) progress(ctx context.Context) string {
+	text := ""
+	for _, id := range []string{r.workflow(), r.check()} {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		described, err := temporal.DescribeWorkflow(ctx, id, "")
+		cancel()
+		if err == nil {
+			text += fmt.Sprintf("%s %d ", described.WorkflowExecution.RunID, described.HistoryLength)
+		}
+	}
+	return text
 }
 
 // quiet is nil when nothing is under way and nothing is left to do.
