@@ -31,6 +31,10 @@ RECORD ?= $(VERSION)
 RACE_PACKAGES ?= ./workflows/...
 # How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
 PARALLEL ?= 8
+# The fault suite: how many updates, from which draw on, and how many of them side by side.
+ROUNDS ?= 8
+SEED ?= 1
+SITES ?= 8
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
 SCRIPTS := .ci/run tools/with-stack tools/verify $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
@@ -70,7 +74,7 @@ image: ## Build the container image IMAGE (drupdate:dev)
 
 ## Test
 
-.PHONY: test test-unit replay test-system test-integration e2e test-localstack test-race histories
+.PHONY: test test-unit replay test-system test-integration e2e fault test-localstack test-race histories
 test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
@@ -89,6 +93,9 @@ test-integration: $(BIN)/localstack $(BIN)/simsite ## Run the tests against a re
 
 e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the tests of the whole system
 	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
+
+fault: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/toxiproxy ## Kill and break everything during updates of ROUNDS sites, from the draw SEED on
+	@TEST_NODE_PROXY=1 ROUNDS=$(ROUNDS) SEED=$(SEED) SITES=$(SITES) tools/with-stack go test -count=1 -timeout 48h -tags fault -v $(RUN) ./e2e
 
 test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
 	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...
@@ -115,7 +122,7 @@ fmt: $(BIN)/golangci-lint ## Format the code
 	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yaml); done
 
 vet: ## Run go vet on every module, with every build tag
-	go vet -tags integration,e2e ./...
+	go vet -tags integration,e2e,fault ./...
 	cd localstack && go vet $$(go list ./... | grep -v /kubebox) # which is Kubernetes, two thousand packages of it
 
 verify: $(BIN)/controller-gen $(BIN)/kustomize ## Check that generated files are up to date and that the manifests render
@@ -172,6 +179,8 @@ $(BIN)/workflowcheck: tools/go.mod tools/go.sum | $(BIN)
 	@cd tools && go build -o $@ -ldflags '-s -w' go.temporal.io/sdk/contrib/tools/workflowcheck && touch $@
 $(BIN)/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum | $(BIN)
 	@cd tools/kustomize && go build -o $@ -ldflags '-s -w' sigs.k8s.io/kustomize/kustomize/v5 && touch $@
+$(BIN)/toxiproxy: tools/toxiproxy/go.mod tools/toxiproxy/go.sum | $(BIN)
+	@cd tools/toxiproxy && go build -o $@ -ldflags '-s -w' github.com/Shopify/toxiproxy/v2/cmd/server && touch $@
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum | $(BIN)
 	@echo 'building golangci-lint: about 5 minutes the first time on two cores'
 	@cd tools/lint && go build -o $@ -ldflags '-s -w' github.com/golangci/golangci-lint/v2/cmd/golangci-lint && touch $@

@@ -1,4 +1,4 @@
-//go:build e2e && !fault
+//go:build e2e
 
 package e2e
 
@@ -21,6 +21,8 @@ const (
 	watcherPort = 18091
 	workerPort  = 18093
 )
+
+func init() { launches = append(launches, launch) }
 
 // launch starts watcher and worker as deploy/ does: each on its own, with the rights of its own service account. It
 // returns what stops them and looks back at what they did.

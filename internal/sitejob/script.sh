@@ -436,7 +436,8 @@ prepare() {
     ERROR='another operation on this site is still running'
     finish busy
   }
-  [ "$LOCKED" = 0 ] || rm -rf "$DIR"/.*.work
+  # What a killed script left behind takes up room, and nobody else would clean it up.
+  [ "$LOCKED" = 0 ] || rm -rf "$DIR"/.*.work "$DIR"/*.partial "$DIR"/*.tmp
   W=$(mktemp -d "$DIR/.XXXXXX") && mv "$W" "$W.work" || bad 'the backup directory is not writable'
   W=$W.work
   if has maintenance; then

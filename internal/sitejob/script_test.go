@@ -857,6 +857,26 @@ func TestABackupVolumeThatIsFullIsNoticedBeforeTheDump(t *testing.T) {
 	require.Equal(t, "0", w.get("flag"))
 }
 
+func TestAnyLaterOperationCleansUpAfterAKilledOne(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []Operation{Update, Restore, Lift} {
+		t.Run(string(operation), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
+			w.on("maint:set", "exit 1") // not even an operation that fails leaves it
+			for _, name := range []string{"killed.partial", "killed.meta.tmp", ".Ab3dE6.work"} {
+				w.write(name, "takes up room")
+			}
+			w.run(operation)
+			for _, pattern := range []string{"*.partial", "*.tmp", ".*.work"} {
+				left, err := filepath.Glob(filepath.Join(w.dir, pattern))
+				require.NoError(t, err)
+				require.Empty(t, left)
+			}
+		})
+	}
+}
+
 // What Drush lists and never applies does not make it run again and again.
 func TestARowThatStaysAsksForNoSecondUpdate(t *testing.T) {
 	t.Parallel()
