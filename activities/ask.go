@@ -15,6 +15,7 @@ import (
 	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/metrics"
 	"github.com/drupdate/drupdate/internal/podexec"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -62,7 +63,7 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	if err != nil {
 		return nil, fmt.Errorf("find pods: %w", err)
 	}
-	if q.Release != "" && !carries(site, &set.Spec.Template, q.Release) {
+	if q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release) {
 		return nil, fmt.Errorf("find pods: the Deployment does not run %s", q.Release)
 	}
 	name := site.Spec.Runtime.Container

@@ -21,6 +21,9 @@ import (
 // annotationSuspendedBefore is, on a CronJob that a database update suspended, what spec.suspend was before.
 const annotationSuspendedBefore = "drupdate.dev/suspended-before"
 
+// annotationSuspendedFor is beside it, and names the site: a CronJob that loses its label meanwhile is put back all the same.
+const annotationSuspendedFor = "drupdate.dev/suspended-for"
+
 // cronPatience is how long SuspendCron waits for Jobs that were already running.
 const cronPatience = 5 * time.Minute
 
@@ -80,6 +83,7 @@ func (a *Activities) suspendAll(ctx context.Context, s update.Site) (map[string]
 		err := a.editCron(ctx, job, func() {
 			if !recorded {
 				metav1.SetMetaDataAnnotation(&job.ObjectMeta, annotationSuspendedBefore, fmt.Sprint(suspend))
+				metav1.SetMetaDataAnnotation(&job.ObjectMeta, annotationSuspendedFor, s.Name)
 			}
 			job.Spec.Suspend = new(true)
 		})
@@ -105,6 +109,7 @@ func (a *Activities) ResumeCron(ctx context.Context, s update.Site) (update.None
 		}
 		err := a.editCron(ctx, job, func() {
 			delete(job.Annotations, annotationSuspendedBefore)
+			delete(job.Annotations, annotationSuspendedFor)
 			job.Spec.Suspend = new(before == "true")
 		})
 		if err != nil {
@@ -114,13 +119,15 @@ func (a *Activities) ResumeCron(ctx context.Context, s update.Site) (update.None
 	return update.None{}, nil
 }
 
+// cronJobs are the site's CronJobs: those with its label, and those that were suspended for it while they had it.
 func (a *Activities) cronJobs(ctx context.Context, s update.Site) ([]batchv1.CronJob, error) {
 	var list batchv1.CronJobList
-	err := a.client.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{v1alpha1.LabelSite: s.Name})
-	if err != nil {
+	if err := a.client.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list CronJobs of %q: %w", s, err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(job batchv1.CronJob) bool {
+		return job.Labels[v1alpha1.LabelSite] != s.Name && job.Annotations[annotationSuspendedFor] != s.Name
+	}), nil
 }
 
 // editCron writes one CronJob, guarded by its resource version. One that vanished meanwhile needs nothing.

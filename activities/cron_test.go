@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
@@ -45,6 +46,22 @@ func TestCronJobsAreSuspendedAndPutBackAsTheyWere(t *testing.T) {
 	require.Equal(t, map[string]any{"runs": "suspended, before false", "rests": "suspended, before true", "other": "running"}, w.suspensions())
 	twice(w, update.ResumeCron, blog)
 	require.Equal(t, map[string]any{"runs": "running", "rests": "suspended", "other": "running"}, w.suspensions())
+}
+
+func TestACronJobThatLostItsLabelIsPutBackAllTheSame(t *testing.T) {
+	t.Parallel()
+	c := cronJob("runs", "blog", nil)
+	w := newWorld(t, c)
+	twice(w, update.SuspendCron, blog)
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(c), c))
+	c.Labels = nil
+	require.NoError(t, w.client.Update(t.Context(), c))
+	twice(w, update.ResumeCron, update.Site{Namespace: "sites", Name: "shop"})
+	require.Equal(t, map[string]any{"runs": "suspended, before false"}, w.suspensions(), "it is not another site's")
+	twice(w, update.ResumeCron, blog)
+	require.Equal(t, map[string]any{"runs": "running"}, w.suspensions())
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(c), c))
+	require.Empty(t, c.Annotations, "nothing of ours is left")
 }
 
 func TestACronJobThatSomebodyResumedIsSuspendedAgainAndItsRecordStays(t *testing.T) {

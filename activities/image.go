@@ -51,7 +51,7 @@ func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *ap
 	if who := taken(site, d); who != "" {
 		return 0, permanent(update.FailureWorkloadConflict, "set image: Deployment %q belongs to %s", d.Name, who)
 	}
-	if carries(site, &d.Spec.Template, release) {
+	if siteimage.Carries(site, &d.Spec.Template, release) {
 		return d.Generation, nil
 	}
 	object, err := imageObject(site, d, release)
@@ -69,7 +69,7 @@ func (a *Activities) apply(ctx context.Context, site *v1alpha1.DrupalSite, d *ap
 // imageObject is the narrow body. A container that the template lacks is never added.
 func imageObject(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) (*unstructured.Unstructured, error) {
 	for _, name := range site.SiteContainers() {
-		if container(d.Spec.Template.Spec.Containers, name) == nil {
+		if siteimage.Container(&d.Spec.Template, name) == nil {
 			return nil, permanent(update.FailureContainerMissing, "set image: Deployment %q has no container %q", d.Name, name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -34,7 +35,7 @@ func (a *Activities) workload(ctx context.Context, site *v1alpha1.DrupalSite) (u
 		return update.Workload{}, err
 	}
 	w := update.Workload{Exists: true, UID: string(d.UID), Suspended: suspended(d), Available: available(d)}
-	if release := d.Spec.Template.Annotations[v1alpha1.AnnotationRelease]; carries(site, &d.Spec.Template, release) {
+	if release := d.Spec.Template.Annotations[v1alpha1.AnnotationRelease]; siteimage.Carries(site, &d.Spec.Template, release) {
 		w.Release = release
 	}
 	return w, nil
@@ -61,7 +62,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 	}
 	if run := site.Status.Run; run != nil {
 		s.LastPhase, s.LastRunID, s.LastMessage = update.Phase(run.Phase), run.RunID, run.Message
-		s.Operation = run.Operation
+		s.Operation, s.Unsecured = run.Operation, run.Unsecured
 	}
 	if site.Spec.Install != nil {
 		s.InstallProfile = site.Spec.Install.Profile

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -45,7 +46,7 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		Name: name, Site: site.Name, RunID: o.RunID, Operation: sitejob.Operation(o.Kind),
 		Deployment: d, Container: site.Spec.Runtime.Container, Image: image, Drush: drushOf(site),
 		BackupClaim: site.Name + "-backups", BackupPath: site.Spec.Update.Backup.Path, BackupName: o.BackupName,
-		BackupPolicy: sitejob.BackupPolicy(site.Spec.Update.Backup.Policy), Keep: int(site.Spec.Update.Backup.Keep),
+		BackupPolicy: backupPolicy(o), Keep: int(site.Spec.Update.Backup.Keep),
 		Profile: o.Profile, Timeout: o.Timeout, TTL: jobTTL,
 		Owner: metav1.OwnerReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind, Name: site.Name, UID: site.UID, Controller: new(true),
@@ -56,16 +57,25 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		p.BackupPath = defaultBackupPath
 	}
 	if p.BackupName == "" {
-		p.BackupName = sitejob.BackupName(site.Name, o.From, o.RunID)
+		p.BackupName = update.BackupName(o.Site, o.From, o.RunID)
 	}
 	job, err := sitejob.Build(p)
 	if err != nil {
 		return nil, permanentJob(err)
 	}
-	if site.Spec.Update.Backup.Policy == v1alpha1.BackupNever {
+	if o.Unsecured {
 		withoutClaim(job, p.BackupClaim)
 	}
 	return job, nil
+}
+
+// backupPolicy is the policy that the operation was begun with. The spec may say another one by now, under which there
+// would be a journal to trust, and a backup to restore.
+func backupPolicy(o update.Operation) sitejob.BackupPolicy {
+	if o.Unsecured {
+		return sitejob.BackupPolicy(v1alpha1.BackupNever)
+	}
+	return sitejob.BackupPolicy(v1alpha1.BackupBeforeDatabaseUpdates)
 }
 
 // withoutClaim gives the Job of a site without backups a scratch volume: nobody makes a claim for such a site, and the
@@ -82,11 +92,11 @@ func withoutClaim(job *batchv1.Job, claim string) {
 // (admission may have pinned it), else the release's own. Empty means that there is no such container.
 func operationImage(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) string {
 	name := site.Spec.Runtime.Container
-	c := container(d.Spec.Template.Spec.Containers, name)
+	c := siteimage.Container(&d.Spec.Template, name)
 	switch {
 	case c == nil:
 		return ""
-	case slices.Contains(site.SiteContainers(), name) && !carries(site, &d.Spec.Template, release):
+	case slices.Contains(site.SiteContainers(), name) && !siteimage.Carries(site, &d.Spec.Template, release):
 		return site.ImageFor(release)
 	}
 	return c.Image

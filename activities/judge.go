@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -92,7 +93,7 @@ func judge(w wanted, l look, before sightings) judgement {
 	if why := suspended(d); why != "" {
 		return j.suspended(l, before, why)
 	}
-	if !carries(w.site, &d.Spec.Template, w.release) {
+	if !siteimage.Carries(w.site, &d.Spec.Template, w.release) {
 		return j.overruled(w, before)
 	}
 	return j.rolling(w, l, before)
@@ -183,7 +184,7 @@ func newestReplicaSet(site *v1alpha1.DrupalSite, d *appsv1.Deployment, sets []ap
 			newest = &sets[i]
 		}
 	}
-	if newest == nil || !carries(site, &newest.Spec.Template, release) {
+	if newest == nil || !siteimage.Carries(site, &newest.Spec.Template, release) {
 		return nil
 	}
 	return newest

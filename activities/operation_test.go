@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -167,19 +166,23 @@ func TestTheJobIsMadeFromTheLiveDeployment(t *testing.T) {
 	require.NotNil(t, spec.Affinity.PodAffinity, "a volume that one node mounts keeps the Job there")
 }
 
-func TestASiteWithoutBackupsNeedsNoClaim(t *testing.T) {
+func TestAnOperationWithoutBackupNeedsNoClaim(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) { s.Spec.Update.Backup.Policy = v1alpha1.BackupNever }), testDeployment("2.0"))
+	w := newWorld(t, testSite(), testDeployment("2.0"))
+	operation := updateOperation()
+	operation.Unsecured = true
 	w.clock.onWait = func(n int) {
 		if n == 1 {
 			w.ends(batchv1.JobComplete, 0, wordsDone)
 		}
 	}
-	_, err := do(w, update.RunOperation, updateOperation())
+	_, err := do(w, update.RunOperation, operation)
 	require.NoError(t, err)
-	for _, v := range w.job().Spec.Template.Spec.Volumes {
+	spec := w.job().Spec.Template.Spec
+	for _, v := range spec.Volumes {
 		require.Nil(t, v.PersistentVolumeClaim)
 	}
+	require.Contains(t, spec.Containers[0].Env, corev1.EnvVar{Name: "DRUPDATE_BACKUP_POLICY", Value: "Never"}, "whatever the spec says by now")
 }
 
 func TestRunOperationThatCannotBegin(t *testing.T) {

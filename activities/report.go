@@ -76,7 +76,7 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
 	before := owned(site)
 	after := owned(site)
-	change(&after, r, site.Generation, a.clock.Now())
+	change(&after, r, site, a.clock.Now())
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}

@@ -218,9 +218,9 @@ func TestAReportOnASiteThatIsGone(t *testing.T) {
 	requireFailure(t, err, update.FailureSiteGone)
 }
 
-func TestBackupsAreListedNewestFirstAndTenAtMost(t *testing.T) {
+func TestThoseBackupsAreListedThatTheVolumeKeeps(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testSite())
+	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) { s.Spec.Update.Backup.Keep = 4 }))
 	take := func(n int, release string, set ...update.Condition) {
 		_, err := do(w, update.WriteReport, update.Report{Site: blog, Set: set, Backup: &update.Backup{
 			Name: fmt.Sprintf("b%02d", n), Release: release, TakenAt: noon.Add(time.Duration(n) * time.Minute), Bytes: 1, SHA256: "aa",
@@ -237,11 +237,11 @@ func TestBackupsAreListedNewestFirstAndTenAtMost(t *testing.T) {
 		}
 		return list
 	}
-	require.Equal(t, []string{"b11", "b10", "b09", "b08", "b07", "b06", "b05", "b04", "b03", "b02"}, names())
+	require.Equal(t, []string{"b11", "b10", "b09", "b08"}, names())
 
-	failed := update.Condition{Type: "DBUpdatesFailed", Status: "True", Reason: "RestoreFailed", Message: "The backup is b02."}
+	failed := update.Condition{Type: "DBUpdatesFailed", Status: "True", Reason: "RestoreFailed", Message: "The backup is b09."}
 	for n := 12; n < 24; n++ {
 		take(n, "2.0", failed)
 	}
-	require.Equal(t, []string{"b23", "b22", "b21", "b20", "b19", "b18", "b17", "b16", "b15", "b14", "b02"}, names())
+	require.Equal(t, []string{"b23", "b22", "b21", "b20", "b09"}, names())
 }

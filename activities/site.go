@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,41 +52,6 @@ func (a *Activities) deployment(ctx context.Context, site *v1alpha1.DrupalSite) 
 		return nil, nil //nolint:nilnil // As above.
 	}
 	return d, nil
-}
-
-// carries tells whether a pod template is of a release: by our annotation, and by the image of every container that
-// runs the site's image. Admission may have rewritten a tag to a digest of the same repository.
-func carries(site *v1alpha1.DrupalSite, template *corev1.PodTemplateSpec, release string) bool {
-	if release == "" || template.Annotations[v1alpha1.AnnotationRelease] != release {
-		return false
-	}
-	for _, name := range site.SiteContainers() {
-		c := container(template.Spec.Containers, name)
-		if c == nil || !sameImage(site, release, c.Image) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameImage(site *v1alpha1.DrupalSite, release, image string) bool {
-	want := site.ImageFor(release)
-	if image == want {
-		return true
-	}
-	if strings.HasPrefix(release, "sha256:") {
-		return false
-	}
-	return strings.HasPrefix(image, site.Spec.Image+"@sha256:") || strings.HasPrefix(image, want+"@sha256:")
-}
-
-func container(list []corev1.Container, name string) *corev1.Container {
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
-		}
-	}
-	return nil
 }
 
 // suspended says why a Deployment does not roll out: empty when it does.

@@ -12,9 +12,6 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// keptBackups is how many backups status lists, besides those that a failed update refers to.
-const keptBackups = 10
-
 // mostBackups is the limit of the CRD.
 const mostBackups = 60
 
@@ -101,7 +98,7 @@ func stamp(t time.Time) *metav1.Time {
 }
 
 // change makes a report part of the worker's share of status.
-func change(s *ownedStatus, r update.Report, generation int64, now time.Time) {
+func change(s *ownedStatus, r update.Report, site *v1alpha1.DrupalSite, now time.Time) {
 	if r.Releases != nil {
 		release := v1alpha1.ReleaseStatus(*r.Releases)
 		s.Release = &release
@@ -114,11 +111,11 @@ func change(s *ownedStatus, r update.Report, generation int64, now time.Time) {
 	}
 	changeRun(s, r, now)
 	for _, c := range conditionsOf(r) {
-		s.set(c, generation, now)
+		s.set(c, site.Generation, now)
 	}
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return slices.Contains(r.Remove, c.Type) })
 	if r.Backup != nil {
-		s.addBackup(*r.Backup)
+		s.addBackup(*r.Backup, backupsKept(site))
 	}
 	s.sort()
 }
@@ -133,7 +130,7 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 		s.Run = &v1alpha1.RunStatus{}
 	}
 	if r.RunID != "" && s.Run.RunID != r.RunID {
-		next := &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation}
+		next := &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation, Unsecured: s.Run.Unsecured}
 		if next.Operation != "" {
 			next.MaintenanceSince = s.Run.MaintenanceSince
 		}
@@ -149,7 +146,7 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
 	}
 	if r.Operation != nil {
-		s.Run.Operation = *r.Operation
+		s.Run.Operation, s.Run.Unsecured = *r.Operation, r.Unsecured && *r.Operation != ""
 	}
 	stampRun(s.Run, r, now)
 }
@@ -218,8 +215,17 @@ func (s *ownedStatus) set(c update.Condition, generation int64, now time.Time) {
 	s.Conditions = append(s.Conditions, next)
 }
 
-// addBackup lists a backup, newest first, and drops the oldest beyond the limit that no failed update refers to.
-func (s *ownedStatus) addBackup(b update.Backup) {
+// backupsKept is how many finished backups the volume keeps; a resource that was written before the default has none.
+func backupsKept(site *v1alpha1.DrupalSite) int {
+	if keep := int(site.Spec.Update.Backup.Keep); keep > 0 {
+		return keep
+	}
+	return 3
+}
+
+// addBackup lists a backup, newest first, and drops those that the volume does not keep any more: all but the newest, and
+// those that a failed update refers to.
+func (s *ownedStatus) addBackup(b update.Backup, keep int) {
 	s.Backups = slices.DeleteFunc(s.Backups, func(old ownedBackup) bool { return old.Name == b.Name })
 	s.Backups = append(s.Backups, backup(b.Name, b.Release, b.TakenAt, b.Bytes, b.SHA256))
 	slices.SortStableFunc(s.Backups, func(x, y ownedBackup) int { return y.time().Compare(x.time()) })
@@ -230,7 +236,7 @@ func (s *ownedStatus) addBackup(b update.Backup) {
 			kept = append(kept, old)
 			continue
 		}
-		if fresh < keptBackups {
+		if fresh < keep {
 			kept, fresh = append(kept, old), fresh+1
 		}
 	}

@@ -146,11 +146,7 @@ func lookedAt(site *v1alpha1.DrupalSite, w workload) bool {
 
 // needsPerson tells whether the last run left the site in a state that no other target can mend.
 func needsPerson(site *v1alpha1.DrupalSite) bool {
-	switch reasonOf(site, v1alpha1.ConditionDBUpdatesFailed) {
-	case update.ReasonFrozen, update.ReasonRestoreFailed:
-		return true
-	}
-	return reasonOf(site, v1alpha1.ConditionCodeUpdateFailed) == update.ReasonRollbackFailed
+	return update.NeedsPerson(reasonOf(site, v1alpha1.ConditionCodeUpdateFailed), reasonOf(site, v1alpha1.ConditionDBUpdatesFailed))
 }
 
 // pendingUnconfirmed tells whether the site may have pending updates that no check has confirmed.

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
 // workload is what decide needs to know of a site's Deployment.
@@ -44,7 +44,7 @@ func observe(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, rivals []v1alpha
 	w.paused = dep.Spec.Paused
 	w.available = dep.Status.AvailableReplicas > 0 && !w.scaledToZero && !w.deleting
 	w.missing = missingContainer(site, dep)
-	w.matches = w.release != "" && w.missing == "" && imagesMatch(site, dep, w.release)
+	w.matches = w.release != "" && w.missing == "" && siteimage.Matches(site, &dep.Spec.Template, w.release)
 	w.moved = w.release != "" && w.missing == "" && !w.matches && elsewhere(site, dep, w.release)
 	return w
 }
@@ -52,7 +52,7 @@ func observe(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, rivals []v1alpha
 // elsewhere tells whether every container of the site runs the release, of whatever repository.
 func elsewhere(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release string) bool {
 	for _, name := range site.SiteContainers() {
-		c := findContainer(dep, name)
+		c := siteimage.Container(&dep.Spec.Template, name)
 		if c == nil || !strings.HasSuffix(c.Image, ":"+release) && !strings.HasSuffix(c.Image, "@"+release) {
 			return false
 		}
@@ -63,40 +63,11 @@ func elsewhere(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release string
 // missingContainer is the first container that the spec names and the pod template lacks, or "".
 func missingContainer(site *v1alpha1.DrupalSite, dep *appsv1.Deployment) string {
 	for _, name := range append([]string{site.Spec.Runtime.Container}, site.SiteContainers()...) {
-		if findContainer(dep, name) == nil {
+		if siteimage.Container(&dep.Spec.Template, name) == nil {
 			return name
 		}
 	}
 	return ""
-}
-
-func findContainer(dep *appsv1.Deployment, name string) *corev1.Container {
-	for i := range dep.Spec.Template.Spec.Containers {
-		if c := &dep.Spec.Template.Spec.Containers[i]; c.Name == name {
-			return c
-		}
-	}
-	return nil
-}
-
-func imagesMatch(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release string) bool {
-	for _, name := range site.SiteContainers() {
-		if c := findContainer(dep, name); c == nil || !imageMatches(site, c.Image, release) {
-			return false
-		}
-	}
-	return true
-}
-
-// imageMatches tells whether an image is a release's. An admission webhook may have pinned the tag to a digest
-// (repo@sha256:… or repo:tag@sha256:…); taking that for drift would undo and redo it for ever.
-func imageMatches(site *v1alpha1.DrupalSite, image, release string) bool {
-	want := site.ImageFor(release)
-	if image == want || strings.HasPrefix(image, want+"@sha256:") {
-		return true
-	}
-	pinnable := !strings.Contains(want, "@")
-	return pinnable && strings.HasPrefix(image, site.Spec.Image+"@sha256:")
 }
 
 // conflict says, as a sentence, who else has the site's Deployment; empty means that this site has it.

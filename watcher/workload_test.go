@@ -16,31 +16,6 @@ import (
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-func TestImageMatches(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name, image, release string
-		want                 bool
-	}{
-		{"the tag", "registry.example/drupal:10.3.6", "10.3.6", true},
-		{"another tag", "registry.example/drupal:10.3.5", "10.3.6", false},
-		{"a longer tag", "registry.example/drupal:10.3.60", "10.3.6", false},
-		{"another repository", "registry.example/other:10.3.6", "10.3.6", false},
-		{"a tag that admission pinned", "registry.example/drupal@" + digest, "10.3.6", true},
-		{"a tag that admission pinned beside its name", "registry.example/drupal:10.3.6@" + digest, "10.3.6", true},
-		{"another tag that admission pinned beside its name", "registry.example/drupal:10.3.5@" + digest, "10.3.6", false},
-		{"the digest", "registry.example/drupal@" + digest, digest, true},
-		{"another digest", "registry.example/drupal@sha256:b" + digest[8:], digest, false},
-		{"a tag instead of the digest", "registry.example/drupal:10.3.6", digest, false},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, c.want, imageMatches(newSite(), c.image, c.release))
-		})
-	}
-}
-
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

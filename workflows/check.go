@@ -84,7 +84,8 @@ func (c *check) install() (done bool, err error) {
 	limit := c.state.Settings.DatabaseTimeout
 	result, err := call(c.ctx, watching(limit), "install Drupal in the empty database", update.RunOperation, update.Operation{
 		Site: c.site, Kind: update.OperationInstall, RunID: c.site.UID, Release: c.state.Workload.Release,
-		Profile: c.state.InstallProfile, Timeout: limit,
+		Profile: c.state.InstallProfile, Timeout: limit, BackupName: update.BackupName(c.site, "", c.site.UID),
+		Unsecured: !c.state.Settings.Backup,
 	})
 	if err != nil {
 		return false, err

@@ -79,7 +79,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	operation := update.OperationID(r.id, r.operations)
 	err := r.enter(update.PhaseUpdatingDatabase, "Updating the database under maintenance mode.", func(report *update.Report) {
 		report.Set = []update.Condition{condition}
-		report.Operation = &operation
+		report.Operation, report.Unsecured = &operation, !r.state.Settings.Backup
 		report.Event = &update.Event{Reason: "DatabaseUpdateStarted", Message: condition.Message}
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 		return ending{}, err
 	}
 	report := r.report(update.PhaseVerifying, "The database is updated.")
-	report.Backup = result.Backup
+	report.Backup = r.backup
 	return ending{}, r.write("record the database update", report)
 }
 
@@ -133,9 +133,13 @@ func (r *run) operate(kind update.OperationKind, operation, release string, must
 		update.Operation{
 			Site: r.site, Kind: kind, RunID: operation, Release: release, From: r.state.Releases.Failsafe,
 			BackupName: update.BackupName(r.site, r.state.Releases.Failsafe, operation), Timeout: limit, MustExist: mustExist,
+			Unsecured: !r.state.Settings.Backup,
 		})
 	if result.Message != "" {
 		r.progress.LastOutput = result.Message
+	}
+	if result.Backup != nil {
+		r.backup = result.Backup
 	}
 	return result, err
 }
@@ -173,13 +177,14 @@ func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
 	settings := r.state.Settings
 	if !settings.Restore || !settings.Backup {
 		releases.Serving, releases.Failsafe = r.target, "" // the old code must not meet this database any more
-		message += " Code, database, maintenance mode and CronJobs are left as they are for a person."
+		message += " Code, database, maintenance mode and CronJobs are left as they are for a person." + r.whereBackup()
 		return r.conclude(update.PhaseFrozen, releases, databaseFailed(update.ReasonFrozen, message))
 	}
 	err := r.enter(update.PhaseRestoring, message, func(report *update.Report) {
 		report.Releases = &releases
 		report.Operation = &operation
 		report.Set = []update.Condition{databaseFailed(update.ReasonRestoring, message)}
+		report.Backup = r.backup
 		report.Event = &update.Event{Warning: true, Reason: "RestoringDatabase", Message: message}
 	})
 	if err != nil {
@@ -271,14 +276,24 @@ func (r *run) restoreFailed(message, what string, restored bool) (ending, error)
 	if !restored {
 		releases.Failsafe = ""
 	}
-	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.", message, capital(what))
+	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.%s", message, capital(what), r.whereBackup())
 	return r.conclude(update.PhaseRestoreFailed, releases, databaseFailed(update.ReasonRestoreFailed, message))
+}
+
+// whereBackup tells a person where the backup is, as a sentence that follows another.
+func (r *run) whereBackup() string {
+	if r.backup == nil {
+		return ""
+	}
+	return fmt.Sprintf(" The backup is %s, on the volume %s-backups.", r.backup.Name, r.site.Name)
 }
 
 // resumeOperation settles the database operation of a run that was lost, from what it finds.
 func (r *run) resumeOperation() (ending, error) {
 	r.marked = true
 	operation := r.state.Operation
+	// The spec may have changed since: what counts is whether this operation has a backup.
+	r.state.Settings.Backup = !r.state.Unsecured
 	if target := r.state.Releases.Target; target != "" {
 		r.target, r.control.target = target, target
 	}

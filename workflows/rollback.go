@@ -147,7 +147,7 @@ func (r *run) conclude(phase update.Phase, releases update.Releases, conditions 
 	message := conditions[0].Message
 	report := r.report(phase, message)
 	report.Finished, report.InProgress = true, update.MarkClear
-	report.Releases, report.Set = &releases, conditions
+	report.Releases, report.Set, report.Backup = &releases, conditions, r.backup
 	report.ObservedRetry = &r.state.Retry
 	report.Operation = new(string)
 	if conditions[0].Type == update.ConditionCodeUpdateFailed && conditions[0].Reason != update.ReasonDatabaseUnknown {

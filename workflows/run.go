@@ -34,6 +34,8 @@ type run struct {
 	operations int
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
+	// backup is the backup that the operation of this pass took; nil while none is known.
+	backup *update.Backup
 	// updated is the operation that updated the database in this pass; nil while the database is as it was.
 	updated *update.OperationResult
 }
@@ -73,7 +75,7 @@ func (r *run) inspect() (gone bool, err error) {
 	r.state, r.site = state, state.Site
 	r.from, r.target = state.Releases.Serving, state.Release
 	r.control.target, r.control.retarget = state.Release, ""
-	r.updated = nil
+	r.updated, r.backup = nil, nil
 	r.change = update.Change{Site: r.site, UID: state.Workload.UID}
 	r.progress.From, r.progress.Target = r.from, r.target
 	return false, nil
@@ -91,10 +93,7 @@ func (r *run) workLeft() bool {
 }
 
 // frozen tells whether a person must say, by a retry, that the site is in order again.
-func frozen(s update.State) bool {
-	return s.DatabaseFailed == update.ReasonFrozen || s.DatabaseFailed == update.ReasonRestoreFailed ||
-		s.CodeFailed == update.ReasonRollbackFailed
-}
+func frozen(s update.State) bool { return update.NeedsPerson(s.CodeFailed, s.DatabaseFailed) }
 
 // tidy ends a run that has nothing to do; a leftover of a lost run is cleared.
 func (r *run) tidy() (ending, error) {

@@ -561,6 +561,57 @@ func TestLostRunsAreRecovered(t *testing.T) {
 	}
 }
 
+// The policy at the time of the loss decides: with the new one there would be no journal to trust, and no backup to restore.
+func TestAnOperationThatTookNoBackupIsNeverRepeatedNorRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.InProgress, w.state.LastRunID, w.state.LastPhase = true, "lost-run", update.PhaseUpdatingDatabase
+	w.state.Operation, w.state.Unsecured = "lost-run", true
+	w.state.Releases.Target, w.state.Workload.Release = "r2", "r2"
+	w.ops[update.OperationUpdate] = update.OperationResult{Message: "the Job vanished"}
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseFrozen, phaseOf(t, err))
+	require.Len(t, w.ran, 1)
+	require.True(t, w.ran[0].MustExist)
+	require.True(t, w.ran[0].Unsecured)
+	require.Equal(t, update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, w.state.Releases)
+	w.orderly(t)
+}
+
+func TestAnOperationIsMarkedAsOneWithoutBackup(t *testing.T) {
+	t.Parallel()
+	for _, backup := range []bool{true, false} {
+		w := newWorld()
+		w.state.Settings.Backup, w.state.Settings.Restore = backup, backup
+		w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+		var unsecured bool
+		w.before["RunOperation"] = func() { unsecured = w.state.Unsecured }
+		_, err := w.run(t)
+		require.NoError(t, err)
+		require.Equal(t, !backup, unsecured)
+		require.Equal(t, !backup, w.ran[0].Unsecured)
+		require.False(t, w.state.Unsecured, "the mark goes with the operation")
+	}
+}
+
+func TestABackupIsListedHoweverTheUpdateEnds(t *testing.T) {
+	t.Parallel()
+	for _, restore := range []bool{true, false} {
+		w := newWorld()
+		w.state.Settings.Restore = restore
+		w.pending["r2"] = []update.Pending{some("m_update_1")}
+		result := w.ops[update.OperationUpdate]
+		result.Outcome = update.Failed
+		w.ops[update.OperationUpdate] = result
+		_, err := w.run(t)
+		require.Error(t, err)
+		require.Contains(t, w.backups, *result.Backup)
+		if !restore {
+			require.Contains(t, w.conditions[update.ConditionDBUpdatesFailed].Message, "The backup is b, on the volume blog-backups.")
+		}
+	}
+}
+
 func TestTransientErrorsNeverFailASite(t *testing.T) {
 	t.Parallel()
 	for _, step := range everyStep {

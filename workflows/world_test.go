@@ -206,7 +206,7 @@ func (w *world) report(r update.Report) {
 		w.state.Releases = *r.Releases
 	}
 	if r.Operation != nil {
-		w.state.Operation = *r.Operation
+		w.state.Operation, w.state.Unsecured = *r.Operation, r.Unsecured
 	}
 	if r.ObservedRetry != nil {
 		w.state.ObservedRetry = *r.ObservedRetry

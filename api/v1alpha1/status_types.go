@@ -68,6 +68,9 @@ type RunStatus struct {
 	// absent while no run does, or has left it there.
 	// +optional
 	MaintenanceSince *metav1.Time `json:"maintenanceSince,omitempty"`
+	// unsecured is set while that operation takes no backup, whatever spec.update.backup.policy says by now.
+	// +optional
+	Unsecured bool `json:"unsecured,omitempty"`
 	// startedAt is when the run began to move the site to its target.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`

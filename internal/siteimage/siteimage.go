@@ -1,12 +1,14 @@
-// Package siteimage builds the one narrow write that drupdate makes to a
-// Deployment that exists: the images of the site's containers, and the release
-// annotation of the pod template.
+// Package siteimage knows how a release shows in a pod template: in the images
+// of the site's containers and in the release annotation. It recognizes a
+// release, and builds the one narrow write that drupdate makes to a Deployment
+// that exists.
 package siteimage
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +29,7 @@ func Configuration(site *v1alpha1.DrupalSite, dep *appsv1.Deployment, release st
 	}
 	for _, name := range imagesOwned(dep) {
 		// A container that was the site's once, and is not any more: to leave it out would remove its image.
-		if c := container(dep, name); c != nil && !slices.Contains(names, name) {
+		if c := Container(&dep.Spec.Template, name); c != nil && !slices.Contains(names, name) {
 			spec.WithContainers(corev1ac.Container().WithName(name).WithImage(c.Image))
 		}
 	}
@@ -67,9 +69,37 @@ func imagesOwned(dep *appsv1.Deployment) []string {
 	return names
 }
 
-func container(dep *appsv1.Deployment, name string) *corev1.Container {
-	for i := range dep.Spec.Template.Spec.Containers {
-		if c := &dep.Spec.Template.Spec.Containers[i]; c.Name == name {
+// Carries tells whether a pod template is of a release: by our annotation, and by the image of every container that runs
+// the site's image.
+func Carries(site *v1alpha1.DrupalSite, template *corev1.PodTemplateSpec, release string) bool {
+	return release != "" && template.Annotations[v1alpha1.AnnotationRelease] == release && Matches(site, template, release)
+}
+
+// Matches tells whether every container that runs the site's image runs it at a release. A container that is missing does not.
+func Matches(site *v1alpha1.DrupalSite, template *corev1.PodTemplateSpec, release string) bool {
+	for _, name := range site.SiteContainers() {
+		if c := Container(template, name); c == nil || !isRelease(site, c.Image, release) {
+			return false
+		}
+	}
+	return true
+}
+
+// isRelease tells whether an image is a release's. An admission webhook may have pinned the tag to a digest
+// (repo@sha256:… or repo:tag@sha256:…); taking that for drift would undo and redo it for ever.
+func isRelease(site *v1alpha1.DrupalSite, image, release string) bool {
+	want := site.ImageFor(release)
+	if image == want || strings.HasPrefix(image, want+"@sha256:") {
+		return true
+	}
+	pinnable := !strings.Contains(want, "@")
+	return pinnable && strings.HasPrefix(image, site.Spec.Image+"@sha256:")
+}
+
+// Container is the container of a pod template that has a name, or nil.
+func Container(template *corev1.PodTemplateSpec, name string) *corev1.Container {
+	for i := range template.Spec.Containers {
+		if c := &template.Spec.Containers[i]; c.Name == name {
 			return c
 		}
 	}

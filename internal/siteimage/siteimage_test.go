@@ -13,6 +13,42 @@ import (
 	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
+const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+func TestAReleaseIsRecognized(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name, image, release string
+		want                 bool
+	}{
+		{"the tag", "registry.example/drupal:10.3.6", "10.3.6", true},
+		{"another tag", "registry.example/drupal:10.3.5", "10.3.6", false},
+		{"a longer tag", "registry.example/drupal:10.3.60", "10.3.6", false},
+		{"another repository", "registry.example/other:10.3.6", "10.3.6", false},
+		{"a tag that admission pinned", "registry.example/drupal@" + digest, "10.3.6", true},
+		{"a tag that admission pinned beside its name", "registry.example/drupal:10.3.6@" + digest, "10.3.6", true},
+		{"another tag that admission pinned beside its name", "registry.example/drupal:10.3.5@" + digest, "10.3.6", false},
+		{"the digest", "registry.example/drupal@" + digest, digest, true},
+		{"another digest", "registry.example/drupal@sha256:b" + digest[8:], digest, false},
+		{"a tag instead of the digest", "registry.example/drupal:10.3.6", digest, false},
+	}
+	site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: "registry.example/drupal", Runtime: v1alpha1.RuntimeSpec{Container: "drupal"}}}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			template := &corev1.PodTemplateSpec{}
+			template.Annotations = map[string]string{v1alpha1.AnnotationRelease: c.release}
+			template.Spec.Containers = []corev1.Container{{Name: "drupal", Image: c.image}}
+			require.Equal(t, c.want, siteimage.Matches(site, template, c.release))
+			require.Equal(t, c.want, siteimage.Carries(site, template, c.release))
+			template.Annotations = nil
+			require.False(t, siteimage.Carries(site, template, c.release), "a template that drupdate never wrote to carries no release")
+			template.Spec.Containers = nil
+			require.False(t, siteimage.Matches(site, template, c.release), "a container is missing")
+		})
+	}
+}
+
 func TestAContainerThatLeftTheSiteKeepsItsImage(t *testing.T) {
 	t.Parallel()
 	site := &v1alpha1.DrupalSite{Spec: v1alpha1.DrupalSiteSpec{Image: "r.example/d", Runtime: v1alpha1.RuntimeSpec{Container: "drupal"}}}

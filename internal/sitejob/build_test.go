@@ -221,14 +221,11 @@ func TestNames(t *testing.T) {
 				require.False(t, seen[name], name)
 				require.Equal(t, name, Name(site, run, step))
 				seen[name] = true
-				backup := BackupName(site, "sha256:"+strings.Repeat("f", 64), run)
-				require.Regexp(t, plainName, backup)
 				require.Empty(t, validation.IsValidLabelValue(labelValue(site)), labelValue(site))
 			}
 		}
 	}
 	require.Regexp(t, `^shop-update-[0-9a-f]{10}$`, Name("shop", "r", "update"))
-	require.Regexp(t, `^shop-10\.3\.6-[0-9a-f]{10}$`, BackupName("shop", "10.3.6", "r"))
 	require.Equal(t, "shop", labelValue("shop"))
 	require.NotEqual(t, labelValue(strings.Repeat("a", 64)+"b"), labelValue(strings.Repeat("a", 64)+"c"))
 }

@@ -26,12 +26,6 @@ func Name(site, runID, step string) string {
 	return head + tail
 }
 
-// BackupName returns the base name of a run's backup and journal: site, release and run, readable where they are
-// short, and unique always. It holds nothing but letters, digits, dots, dashes and underscores.
-func BackupName(site, release, runID string) string {
-	return cut(plain(site), 63) + "-" + cut(plain(strings.TrimPrefix(release, "sha256:")), 40) + "-" + hash(site, release, runID)
-}
-
 func hash(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:hashSize]

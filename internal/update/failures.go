@@ -53,3 +53,9 @@ const (
 	// ReasonRestoreFailed: the restore failed; maintenance mode stays on.
 	ReasonRestoreFailed = "RestoreFailed"
 )
+
+// NeedsPerson tells whether the reasons of CodeUpdateFailed and DBUpdatesFailed, empty where those are absent, name a state
+// that no other target can mend: a person must say by a retry that the site is in order again.
+func NeedsPerson(codeFailed, databaseFailed string) bool {
+	return databaseFailed == ReasonFrozen || databaseFailed == ReasonRestoreFailed || codeFailed == ReasonRollbackFailed
+}

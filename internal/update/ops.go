@@ -52,6 +52,8 @@ type Report struct {
 	ObservedRetry *string     `json:"observedRetry,omitempty"`
 	// Operation replaces status.run.operation unless nil; the empty string clears it.
 	Operation *string `json:"operation,omitempty"`
+	// Unsecured goes with Operation: it takes no backup.
+	Unsecured bool    `json:"unsecured,omitempty"`
 	Backup    *Backup `json:"backup,omitempty"`
 	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
 	Step        string `json:"step,omitempty"`
@@ -225,6 +227,8 @@ type Operation struct {
 	Profile    string `json:"profile,omitempty"`
 	// Timeout limits the operation's work.
 	Timeout time.Duration `json:"timeout"`
+	// Unsecured is set for a site without backups: the journal then lives no longer than the Job's pod.
+	Unsecured bool `json:"unsecured,omitempty"`
 	// MustExist forbids creating the Job: one that vanished is then Unknown.
 	MustExist bool `json:"mustExist,omitempty"`
 }

@@ -29,6 +29,8 @@ type State struct {
 	LastMessage string `json:"lastMessage,omitempty"`
 	// Operation is status.run.operation: the run whose database operation may have begun and is not settled yet. Empty means none.
 	Operation string `json:"operation,omitempty"`
+	// Unsecured is status.run.unsecured: that operation takes no backup, whatever the spec says by now.
+	Unsecured bool `json:"unsecured,omitempty"`
 	// CodeFailed, DatabaseFailed and Pending are the reasons of those conditions; empty means the condition is absent.
 	CodeFailed     string `json:"codeFailed,omitempty"`
 	DatabaseFailed string `json:"databaseFailed,omitempty"`
