@@ -35,6 +35,8 @@ var (
 	restConf *rest.Config
 	temporal client.Client
 	product  *process
+	// productArgs are its flags, for a test that starts it again.
+	productArgs []string
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +63,10 @@ func suite(m *testing.M) (int, error) {
 		return 1, err
 	}
 	var err error
-	if product, err = startProduct("all", 18091); err != nil {
+	if productArgs, err = outlets(); err != nil {
+		return 1, err
+	}
+	if product, err = startProduct("all", 18091, productArgs...); err != nil {
 		return 1, err
 	}
 	code := m.Run()
