@@ -66,7 +66,7 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 	t.Parallel()
 	f := &fakeTemporal{}
 	target := update.Retarget{Release: "10.3.7", Generation: 4, Retry: "1"}
-	require.NoError(t, newStarter(f, "queue", logr.Discard()).Retarget(t.Context(), shopSite, target))
+	require.NoError(t, newStarter(f, "queue", untraced, logr.Discard()).Retarget(t.Context(), shopSite, target))
 	require.Equal(t, update.UpdateSiteWorkflow, f.workflow)
 	require.Equal(t, []any{update.Request{Site: shopSite}}, f.args)
 	require.Equal(t, map[string]any{"id": "site/shops/shop", "name": update.SignalRetarget, "arg": target}, f.signal)
@@ -81,7 +81,7 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 func TestCheckThatIsUnderWayCountsAsStarted(t *testing.T) {
 	t.Parallel()
 	f := &fakeTemporal{script: []error{serviceerror.NewWorkflowExecutionAlreadyStarted("started", "", "")}}
-	require.NoError(t, newStarter(f, "queue", logr.Discard()).Check(t.Context(), shopSite))
+	require.NoError(t, newStarter(f, "queue", untraced, logr.Discard()).Check(t.Context(), shopSite))
 	require.Equal(t, update.CheckSiteWorkflow, f.workflow)
 	require.Equal(t, []any{update.CheckRequest{Site: shopSite}}, f.args)
 	require.Equal(t, "check/shops/shop", f.options.ID)
@@ -94,7 +94,7 @@ func TestSearchAttributesThatAreNotRegisteredAreLoggedOnceAndLeftOut(t *testing.
 	f := &fakeTemporal{script: []error{unknown}}
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	s := newStarter(f, "queue", log)
+	s := newStarter(f, "queue", untraced, log)
 	require.NoError(t, s.Retarget(t.Context(), shopSite, update.Retarget{Release: "1"}))
 	require.Zero(t, f.options.TypedSearchAttributes.Size())
 	require.NoError(t, s.Check(t.Context(), shopSite))
@@ -123,7 +123,7 @@ func TestOpenIsTrueOnlyOfARunningWorkflow(t *testing.T) {
 			if c.err != nil {
 				f.script = []error{c.err}
 			}
-			open, err := newStarter(f, "queue", logr.Discard()).Open(t.Context(), "site/shops/shop")
+			open, err := newStarter(f, "queue", untraced, logr.Discard()).Open(t.Context(), "site/shops/shop")
 			require.NoError(t, err)
 			require.Equal(t, c.want, open)
 		})
@@ -140,14 +140,14 @@ func TestErrorsThatAreNotAboutTheRequestAreOutages(t *testing.T) {
 		context.DeadlineExceeded,
 		errors.New("anything else"),
 	} {
-		s := newStarter(&fakeTemporal{script: []error{err, err, err, err}}, "queue", logr.Discard())
+		s := newStarter(&fakeTemporal{script: []error{err, err, err, err}}, "queue", untraced, logr.Discard())
 		require.ErrorIs(t, s.Retarget(t.Context(), shopSite, update.Retarget{}), ErrUnavailable, err)
 		require.ErrorIs(t, s.Check(t.Context(), shopSite), ErrUnavailable, err)
 		_, got := s.Open(t.Context(), "id")
 		require.ErrorIs(t, got, ErrUnavailable, err)
 		require.ErrorIs(t, s.Healthy(t.Context()), ErrUnavailable, err)
 	}
-	s := newStarter(&fakeTemporal{script: []error{serviceerror.NewInvalidArgument("task queue is too long")}}, "queue", logr.Discard())
+	s := newStarter(&fakeTemporal{script: []error{serviceerror.NewInvalidArgument("task queue is too long")}}, "queue", untraced, logr.Discard())
 	err := s.Retarget(t.Context(), shopSite, update.Retarget{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnavailable)

@@ -155,6 +155,7 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
 		report.Releases, report.Operation = &releases, new(string)
 		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
+		report.Step, report.Maintenance = result.Step, result.Maintenance
 	})
 	if err != nil {
 		return ending{}, err

@@ -55,7 +55,10 @@ type Report struct {
 	// Unsecured goes with Operation: it takes no backup.
 	Unsecured bool    `json:"unsecured,omitempty"`
 	Backup    *Backup `json:"backup,omitempty"`
-	Event     *Event  `json:"event,omitempty"`
+	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
+	Step        string `json:"step,omitempty"`
+	Maintenance string `json:"maintenance,omitempty"`
+	Event       *Event `json:"event,omitempty"`
 	// OnlyIdle skips the write when the annotation updateInProgress is set: a check never overrules a run.
 	OnlyIdle bool `json:"onlyIdle,omitempty"`
 }
@@ -191,6 +194,8 @@ type Installed struct {
 
 // Steps of an operation that decide what follows; the script has more.
 const (
+	// StepBackup: the backup was to be made; after it the database is touched.
+	StepBackup = "backup"
 	// StepNothingToRestore: the backup volume holds no note that updatedb began.
 	StepNothingToRestore = "nothing-to-restore"
 	// StepTooLate: the database update was proven complete and the site was, or was about to be, opened again: its backup is history.
