@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,19 +11,14 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 )
-
-// launches start drupdate, as each suite wants it, and return what stops it.
-var launches []func() (func() error, error)
 
 // What the tests share: the folder of the stack, and the clients.
 var (
@@ -55,23 +48,15 @@ func suite(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer temporal.Close()
-	if err := installCRD(); err != nil {
+	if err := install(); err != nil {
 		return 1, err
 	}
-	var stops []func() error
-	for _, launch := range launches {
-		stop, err := launch()
-		if err != nil {
-			return 1, err
-		}
-		stops = append(stops, stop)
+	stop, err := launch()
+	if err != nil {
+		return 1, err
 	}
 	code := m.Run()
-	var problems []error
-	for _, stop := range stops {
-		problems = append(problems, stop())
-	}
-	return code, errors.Join(problems...)
+	return code, stop()
 }
 
 func connect() error {
@@ -81,7 +66,7 @@ func connect() error {
 	}
 	restConf.QPS, restConf.Burst = 200, 400
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if cluster, err = kube.New(restConf, kube.Options{Scheme: scheme}); err != nil {
@@ -89,27 +74,6 @@ func connect() error {
 	}
 	temporal, err = client.Dial(client.Options{HostPort: os.Getenv("TEMPORAL_ADDRESS"), Logger: silent{}})
 	return err
-}
-
-func installCRD() error {
-	raw, err := os.ReadFile("../deploy/crd/drupdate.dev_drupalsites.yaml")
-	if err != nil {
-		return err
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(raw, crd); err != nil {
-		return err
-	}
-	if raw, err = json.Marshal(crd); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) //nolint:forbidigo // TestMain has no test whose context could be used
-	defer cancel()
-	patch := kube.RawPatch("application/apply-patch+yaml", raw)
-	if err := cluster.Patch(ctx, crd, patch, kube.FieldOwner("drupdate-install"), kube.ForceOwnership); err != nil {
-		return err
-	}
-	return try(30*time.Second, func() error { return cluster.List(ctx, &v1alpha1.DrupalSiteList{}) })
 }
 
 // try calls until there is no error, and returns the last one when the time is up.
