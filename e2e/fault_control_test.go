@@ -186,8 +186,8 @@ func strayJob(c *control) {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "stray"},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			Containers:    []corev1.Container{{Name: "stray", Image: "registry.example/busybox:1"}},
+			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64),
+			Containers: []corev1.Container{{Name: "stray", Image: "registry.example/busybox:1"}},
 		}}},
 	}
 	require.NoError(c, cluster.Create(c.Context(), job))

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/simsite"
@@ -272,4 +275,17 @@ func inOperation(random *rand.Rand, p plan) (trigger, bool) {
 // beforeDatabase draws a moment before the point of no return.
 func beforeDatabase(random *rand.Rand, _ plan) (trigger, bool) {
 	return oneOf(random, []trigger{{}, {phase: update.PhaseRollingOut}, {phase: update.PhaseRebuildingCaches}, {phase: update.PhaseCheckingDatabase}, {event: "cr"}})
+}
+
+// TestADrawIsRepeated holds what `make fault SEED=n` promises: the same wave, also of fewer sites.
+func TestADrawIsRepeated(t *testing.T) {
+	first, again, fewer := draw(7, 8), draw(7, 8), draw(7, 3)
+	require.NotEqual(t, draw(8, 8).sites[0].String(), first.sites[0].String())
+	for i, p := range first.sites {
+		require.Equal(t, p.String(), again.sites[i].String())
+		if i < len(fewer.sites) {
+			require.Equal(t, p.String(), fewer.sites[i].String())
+		}
+	}
+	require.Equal(t, first.at, again.at)
 }

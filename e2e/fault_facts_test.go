@@ -37,12 +37,14 @@ type facts struct {
 	crons      []batchv1.CronJob
 	left       []string // objects that are left of a site that is gone
 	answers    map[string]answer
-	content    *simsite.State
-	events     []simsite.Event
-	runs       []runFacts
-	backups    []backupFacts
-	litter     []string // files of ours that a later operation has not cleaned up
-	locked     bool
+	// visits are the rows that visitors had written before anything was looked at.
+	visits  map[string]time.Time
+	content *simsite.State
+	events  []simsite.Event
+	runs    []runFacts
+	backups []backupFacts
+	litter  []string // files of ours that a later operation has not cleaned up
+	locked  bool
 }
 
 // answer is what a pod says to a visitor.
@@ -79,7 +81,7 @@ func (b backupFacts) needed() bool {
 
 // gather asks the world.
 func (r *round) gather(ctx context.Context) (*facts, error) {
-	f := &facts{answers: map[string]answer{}}
+	f := &facts{answers: map[string]answer{}, visits: r.visited()}
 	site, err := r.site(ctx)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -34,10 +34,8 @@ type fleet struct {
 
 var shared *fleet
 
-func init() { launches = append(launches, launchFleet) }
-
-// launchFleet starts the worker and the watcher as two processes, and the proxy before the node.
-func launchFleet() (func() error, error) {
+// launch starts the worker and the watcher as two processes, and the proxy before the node, and returns what stops them.
+func launch() (func() error, error) {
 	shared = &fleet{}
 	err := unmountLeftovers()
 	if err != nil {
@@ -142,6 +140,7 @@ func (d *daemon) once() error {
 	}
 	defer output.Close()
 	command := exec.Command(filepath.Join(state, "bin", "drupdate"), d.args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf(systemNamespace, "drupdate-"+d.role))
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	d.mu.Lock()

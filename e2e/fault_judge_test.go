@@ -441,7 +441,7 @@ func (v *verdict) backupHolds(b backupFacts) {
 	if b.content.Rows["owner"] != "content" {
 		v.say(6, "the backup %s lacks the owner's content", b.name)
 	}
-	for key, at := range v.round.visited() {
+	for key, at := range v.facts.visits {
 		if at.Before(b.taken) && b.content.Rows[key] == "" {
 			v.say(6, "the backup %s lacks the row %s, which was written %s before it", b.name, key, b.taken.Sub(at).Round(time.Millisecond))
 		}
@@ -460,7 +460,7 @@ func (v *verdict) rows() {
 		v.say(6, "the database has lost its owner's content")
 	}
 	lost := 0
-	for key := range v.round.visited() {
+	for key := range v.facts.visits {
 		if rows[key] == "" {
 			lost++
 		}

@@ -20,9 +20,6 @@ import (
 	"github.com/drupdate/drupdate/api/v1alpha1"
 )
 
-// launches start drupdate, as each suite wants it, and return what stops it.
-var launches []func() (func() error, error)
-
 // What the tests share: the folder of the stack, and the clients.
 var (
 	state    string
@@ -54,20 +51,12 @@ func suite(m *testing.M) (int, error) {
 	if err := install(); err != nil {
 		return 1, err
 	}
-	var stops []func() error
-	for _, launch := range launches {
-		stop, err := launch()
-		if err != nil {
-			return 1, err
-		}
-		stops = append(stops, stop)
+	stop, err := launch()
+	if err != nil {
+		return 1, err
 	}
 	code := m.Run()
-	var problems []error
-	for _, stop := range stops {
-		problems = append(problems, stop())
-	}
-	return code, errors.Join(problems...)
+	return code, stop()
 }
 
 func connect() error {

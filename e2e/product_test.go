@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && !fault
 
 package e2e
 
@@ -24,8 +24,6 @@ const (
 	watcherPort = 18091
 	workerPort  = 18093
 )
-
-func init() { launches = append(launches, launch) }
 
 // launch starts watcher and worker as deploy/ does: each on its own, with the rights of its own service account. It
 // returns what stops them and looks back at what they did.

@@ -35,6 +35,8 @@ FORCE=${DRUPDATE_FORCE:-0}
 # How long a short question may take, and how long a killed group may take to end, in seconds.
 QUESTION=${DRUPDATE_QUESTION_TIMEOUT:-300}
 GRACE=10
+# How long an operation that undoes another one waits for it to be gone: longer than a pod's usual grace period, in seconds.
+PATIENCE=60
 
 STEP=start OK=false TOUCHED=false MAINT=unknown REC='' ERROR='' NOTE=''
 B_BYTES=0 B_SHA='' B_TAKEN='' UPDB_EXIT=-1 PENDING=-1
@@ -422,6 +424,20 @@ lock() {
   fi
 }
 
+# What undoes an operation waits for the one before it to be gone: a pod that is being ended outlives its Job.
+lock_in_time() {
+  waited=0
+  until lock; do
+    case $OPERATION in
+      restore | lift) ;;
+      *) return 1 ;;
+    esac
+    [ "$STOPPED" = 0 ] && [ "$waited" -lt "$PATIENCE" ] || return 1
+    waited=$((waited + 1))
+    sleep 1
+  done
+}
+
 # The backup directory is a mount: it is never made here, or a missing mount would go unnoticed.
 prepare() {
   [ -d "$DIR" ] || bad 'the backup directory does not exist'
@@ -432,7 +448,7 @@ prepare() {
   if has started && ! has restored; then
     TOUCHED=true
   fi
-  lock || {
+  lock_in_time || {
     ERROR='another operation on this site is still running'
     finish busy
   }

@@ -857,6 +857,24 @@ func TestABackupVolumeThatIsFullIsNoticedBeforeTheDump(t *testing.T) {
 	require.Equal(t, "0", w.get("flag"))
 }
 
+func TestWhatUndoesAnOperationWaitsForItToBeGone(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []Operation{Restore, Lift} {
+		t.Run(string(operation), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
+			w.write(backupName+".maintenance", "0")
+			other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+			require.NoError(t, err)
+			require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+			time.AfterFunc(2*time.Second, func() { _ = other.Close() })
+			got := w.run(operation)
+			require.True(t, got.OK, "step %s: %s", got.Step, got.Error)
+			require.NotEqual(t, StepBusy, got.Step)
+		})
+	}
+}
+
 func TestAnyLaterOperationCleansUpAfterAKilledOne(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []Operation{Update, Restore, Lift} {
