@@ -125,8 +125,8 @@ func (c *cluster) ends(ended <-chan error) {
 	}
 }
 
+// The tests of this file follow each other: both install the CRD.
 func TestIntegrationAWatcherThatLostItsLeaseEnds(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	ended := c.watcher()
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -144,7 +144,6 @@ func TestIntegrationAWatcherThatLostItsLeaseEnds(t *testing.T) {
 }
 
 func TestIntegrationAWatcherThatIsCutOffEndsAndItsSuccessorLeads(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t)
 	ended := c.watcher()
 	c.line.cut()
