@@ -29,6 +29,9 @@ RUN ?=
 RECORD ?= $(VERSION)
 # Where the race detector is affordable: it needs a C compiler, and a second build of all dependencies.
 RACE_PACKAGES ?= ./workflows/...
+# Which packages are fuzzed, and how long each test of them.
+FUZZ_PACKAGES ?= ./internal/drush ./internal/podexec ./internal/sitejob ./internal/siteimage
+FUZZTIME ?= 1m
 # How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
 PARALLEL ?= 8
 # The fault suite: how many updates, from which draw on, and how many of them side by side.
@@ -74,7 +77,7 @@ image: ## Build the container image IMAGE (drupdate:dev)
 
 ## Test
 
-.PHONY: test test-unit replay test-system test-integration e2e fault test-localstack test-race histories
+.PHONY: test test-unit replay test-system test-integration e2e fault test-localstack fuzz test-race histories
 test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
@@ -99,6 +102,14 @@ fault: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/toxiproxy ## Kill
 
 test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
 	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...
+
+fuzz: ## Fuzz every parser of text from outside for FUZZTIME each, one after the other
+	@for package in $(FUZZ_PACKAGES); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$package/*_test.go | cut -c6-); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -parallel 1 $$package; \
+		done; \
+	done
 
 test-race: ## Run the tests of RACE_PACKAGES with the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race $(RUN) $(RACE_PACKAGES)

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func noEnv(string) (string, bool) { return "", false }
@@ -85,4 +88,21 @@ func TestHealth(t *testing.T) {
 			require.Equal(t, c.body, w.Body.String())
 		})
 	}
+}
+
+func TestTheRateOfRequestsIsTheOneThatWasAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+	kubeconfig.CurrentContext = "c"
+	require.NoError(t, clientcmd.WriteToFile(*kubeconfig, path))
+	t.Setenv("KUBECONFIG", path)
+	c := allCommand(noEnv)
+	cfg := config{logLevel: "info", logFormat: "json", kubeQPS: 7, kubeBurst: 9}
+	p, err := newProcess(&cfg, c)
+	require.NoError(t, err)
+	defer p.temporal.Close()
+	require.InDelta(t, 7, p.kube.QPS, 0)
+	require.Equal(t, 9, p.kube.Burst)
 }

@@ -271,3 +271,24 @@ func TestMissingCodeIsFoundByItsKeyAlone(t *testing.T) {
 	require.False(t, ParseMissingCode(ok(`{"trusted_host_patterns":{"description":"\"invalid_module\":"}}`, "")))
 	require.False(t, ParseMissingCode(ok(`{"invalid_module":`, "")))
 }
+
+func TestComplaintsAboutPermissionsSpoilNoAnswer(t *testing.T) {
+	t.Parallel()
+	complaint := "PHP Warning:  file_put_contents(/home/x/.drush/cache/a): Failed to open stream: Permission denied in /x.php on line 9\n"
+	require.Equal(t, UpdatesNone, ParseUpdateStatus(ok("", complaint+none)).Verdict)
+	require.Equal(t, UpdatesUnknown, ParseUpdateStatus(ok("", complaint)).Verdict)
+	require.Equal(t, UpdatesPending, ParseUpdateStatus(ok(`{"a":{"module":"m","update_id":1,"type":"hook_update_n"}}`, complaint)).Verdict)
+	outcome, _ := ParseCacheRebuild(ok("", complaint+" [success] Cache rebuild complete.\n"))
+	require.Equal(t, Succeeded, outcome)
+	on, known := ParseMaintenance(ok(complaint+"1\n", complaint))
+	require.True(t, on && known)
+	require.True(t, ParseBootstrap(ok(complaint+`{"bootstrap":"Successful","db-status":"Connected"}`, complaint)).Healthy)
+}
+
+func TestDrushMayRunAsAnotherUser(t *testing.T) {
+	t.Parallel()
+	c := Command{Prefix: []string{"setpriv", "--reuid=www-data", "--regid=www-data", "--clear-groups", "drush"}, URI: "https://x"}
+	require.Equal(t, []string{
+		"setpriv", "--reuid=www-data", "--regid=www-data", "--clear-groups", "drush", "--uri=https://x", "cache:rebuild",
+	}, c.CacheRebuild())
+}
