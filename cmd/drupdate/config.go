@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 	"github.com/drupdate/drupdate/watcher"
@@ -110,5 +111,5 @@ func fromEnvironment(c *cobra.Command, env lookup) error {
 
 // load completes the configuration and checks it.
 func (c *config) load(cmd *cobra.Command, env lookup) error {
-	return errors.Join(fromEnvironment(cmd, env), c.Validate())
+	return cli.Usage(errors.Join(fromEnvironment(cmd, env), c.Validate()))
 }

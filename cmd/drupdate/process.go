@@ -78,9 +78,9 @@ func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
 	}
 	kube.QPS, kube.Burst = cfg.kubeQPS, cfg.kubeBurst
 	kube.UserAgent = "drupdate/" + version.Read().Version
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{})
+	options, err := temporalOptions()
 	if err != nil {
-		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+		return nil, err
 	}
 	options.Logger = logging.Temporal(log)
 	temporal, err := client.NewLazyClient(options)
@@ -88,6 +88,15 @@ func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
 		return nil, fmt.Errorf("read Temporal's settings: %w", err)
 	}
 	return &process{cfg: cfg, log: log, kube: kube, temporal: temporal, checks: map[string]check{}}, nil
+}
+
+// temporalOptions are Temporal's own settings: its variables, or a profile of its file.
+func temporalOptions() (client.Options, error) {
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("read Temporal's settings: %w", err)
+	}
+	return options, nil
 }
 
 // addWatcher adds the watcher. It alone depends on leadership: a lost lease returns an error, which ends the process.
