@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 	"github.com/drupdate/drupdate/internal/webhook"
@@ -139,7 +140,7 @@ func fromEnvironment(c *cobra.Command, env lookup) error {
 
 // load completes the configuration and checks it.
 func (c *config) load(cmd *cobra.Command, env lookup) error {
-	err := errors.Join(fromEnvironment(cmd, env), c.Validate())
+	err := cli.Usage(errors.Join(fromEnvironment(cmd, env), c.Validate()))
 	c.trace = c.otlpEndpoint != "" || tracingAsked(env)
 	return err
 }

@@ -130,6 +130,13 @@ func (p *process) close() {
 	}
 }
 
+// temporalOptions are those of the user's commands: Temporal's own settings, and the keys that the processes have.
+func temporalOptions(env lookup) (client.Options, error) {
+	keys, _ := env(envPrefix + "CODEC_KEYS")
+	apiKey, _ := env(envPrefix + "TEMPORAL_API_KEY_FILE")
+	return dial.Options(dial.Settings{Log: zap.NewNop(), APIKeyFile: apiKey, CodecKeys: keys})
+}
+
 // addWatcher adds the watcher. It alone depends on leadership: a lost lease returns an error, which ends the process.
 func (p *process) addWatcher() error {
 	options := watcher.ManagerOptions(p.cfg.watcher())
