@@ -47,6 +47,8 @@ type Deps struct {
 	Prober Prober
 	// Metrics is nil where nobody counts.
 	Metrics Metrics
+	// Namespaces are those whose sites are served; none means all of them.
+	Namespaces []string
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
@@ -56,6 +58,8 @@ type Activities struct {
 	clock   Clock
 	prober  Prober
 	metrics Metrics
+	// namespaces are empty where every site is served.
+	namespaces []string
 }
 
 // New makes the activities.
@@ -63,7 +67,7 @@ func New(deps Deps) *Activities {
 	if deps.Clock == nil {
 		deps.Clock = realClock{}
 	}
-	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics}
+	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics, namespaces: deps.Namespaces}
 }
 
 type realClock struct{}

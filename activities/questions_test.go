@@ -90,6 +90,37 @@ func TestWhatIsNoAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
+func TestADatabaseThatBelongsToNewerCode(t *testing.T) {
+	t.Parallel()
+	ahead := said(0, `{"drupdate_ahead":["system_update_11000","node_post_update_x"]}`, "")
+	for _, c := range []struct {
+		name    string
+		pending drush.Result
+		answer  any
+		want    update.PendingState
+	}{
+		{"ahead, and nothing is pending", nonePending, ahead, update.PendingAhead},
+		{"ahead, though something is pending as well", somePending, ahead, update.PendingAhead},
+		{"not ahead", nonePending, said(0, `{"drupdate_ahead":[]}`, ""), update.PendingNone},
+		{"no proof is no obstacle", somePending, said(1, "", "php:eval is not allowed here"), update.PendingSome},
+		{"not known whether anything is pending: it is not asked", said(0, "", ""), ahead, update.PendingUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := serving(t)
+			w.exec.answers["updatedb:status"], w.exec.answers["php:eval"] = []any{c.pending}, []any{c.answer}
+			got := twice(w, update.PendingUpdates, ask2)
+			require.Equal(t, c.want, got.State)
+			if c.want == update.PendingAhead {
+				require.Equal(t, update.Pending{
+					State: update.PendingAhead, Count: 2, Updates: []string{"node_post_update_x", "system_update_11000"},
+					Message: "the database has had 2 updates that this release does not know, so it belongs to a newer one: node_post_update_x, system_update_11000",
+				}, got)
+			}
+		})
+	}
+}
+
 func TestWhomToAsk(t *testing.T) {
 	t.Parallel()
 	d := testDeployment("2.0")

@@ -20,14 +20,6 @@ import (
 )
 
 // Reconciler reconciles DrupalSites. Setup makes one and puts it to work.
-//
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites,verbs=get;list;watch
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites/status,verbs=get;patch
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=services;persistentvolumeclaims;configmaps,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 type Reconciler struct {
 	// client reads from caches, live from the API server.
 	client   client.Client

@@ -207,6 +207,23 @@ func TestUpdateSite(t *testing.T) {
 			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonOverruled},
 		},
 		{
+			name: "a database that belongs to newer code is not updated, and the code goes back",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{{State: update.PendingAhead, Updates: []string{"m_update_9"}, Count: 1, Message: "m_update_9"}}
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonDatabaseAhead},
+		},
+		{
+			name: "a restored database that is still ahead of the old code stays in maintenance mode",
+			arrange: func(w *world) {
+				w.pending["r2"], w.ops[update.OperationUpdate] = []update.Pending{some("m_update_9")}, update.OperationResult{Outcome: update.Failed, Touched: true}
+				w.pending["r1"] = []update.Pending{{State: update.PendingAhead, Message: "m_update_9"}}
+			},
+			phase: update.PhaseRestoreFailed, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending},
+		},
+		{
 			name: "a replaced Deployment ends the run",
 			arrange: func(w *world) {
 				w.rollouts["r2"] = update.Rollout{State: update.RolloutReplaced}

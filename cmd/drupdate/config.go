@@ -27,11 +27,12 @@ type config struct {
 	metricsAddr, healthAddr string
 	kubeQPS                 float32
 	kubeBurst               int
+	apiKeyFile, codecKeys   string
+	namespaces              []string
 
 	// watcher
 	leaderElect     bool
 	leaderNamespace string
-	namespaces      []string
 	concurrency     int
 
 	// worker
@@ -48,13 +49,15 @@ func (c *config) commonFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.healthAddr, "health-addr", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	f.Float32Var(&c.kubeQPS, "kube-qps", 100, "requests a second to the API server")
 	f.IntVar(&c.kubeBurst, "kube-burst", 200, "requests to the API server that may be sent at once")
+	f.StringVar(&c.apiKeyFile, "temporal-api-key-file", "", "file with the API key for Temporal; it may be replaced at any time")
+	f.StringVar(&c.codecKeys, "codec-keys", "", "file, or folder of files, with the keys that encrypt payloads; none means that histories are readable")
+	f.StringSliceVar(&c.namespaces, "watch-namespaces", nil, "namespaces whose sites are served; none means all of them")
 	f.AddGoFlag(flag.CommandLine.Lookup(ctrlconfig.KubeconfigFlagName))
 }
 
 func (c *config) watcherFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.leaderElect, "leader-elect", false, "let one of several watchers work; needed for more than one replica")
 	f.StringVar(&c.leaderNamespace, "leader-elect-namespace", "", "namespace of the lease; empty means the pod's own")
-	f.StringSliceVar(&c.namespaces, "namespaces", nil, "namespaces to watch; none means all of them")
 	f.IntVar(&c.concurrency, "concurrent-reconciles", watcher.DefaultConcurrency, "sites that are reconciled at once")
 }
 

@@ -51,6 +51,6 @@ func newRoot(env lookup) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(watcherCommand(env), workerCommand(env), allCommand(env), versionCommand())
+	root.AddCommand(watcherCommand(env), workerCommand(env), allCommand(env), codecServerCommand(env), versionCommand())
 	return root
 }

@@ -28,7 +28,7 @@ func TestVersionPrintsOneLine(t *testing.T) {
 func TestEveryProblemIsOneLineAndNothingElseIsPrinted(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"all", "--log-level=loud", "--metrics-addr=nowhere", "--kube-qps=0", "--namespaces=Bad_Name"}, noEnv, &out, &errs)
+	code := run(t.Context(), []string{"all", "--log-level=loud", "--metrics-addr=nowhere", "--kube-qps=0", "--watch-namespaces=Bad_Name"}, noEnv, &out, &errs)
 	require.Equal(t, 1, code)
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 	require.Len(t, lines, 4)
@@ -40,7 +40,7 @@ func TestEveryProblemIsOneLineAndNothingElseIsPrinted(t *testing.T) {
 
 func TestFlagsWinOverEnvironmentOverDefaults(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DRUPDATE_TASK_QUEUE": "from-env", "DRUPDATE_LOG_LEVEL": "debug", "DRUPDATE_NAMESPACES": "a,b", "DRUPDATE_VERIFY_HTTP": "true"}
+	env := map[string]string{"DRUPDATE_TASK_QUEUE": "from-env", "DRUPDATE_LOG_LEVEL": "debug", "DRUPDATE_WATCH_NAMESPACES": "a,b", "DRUPDATE_VERIFY_HTTP": "true"}
 	var cfg config
 	c := allCommand(noEnv)
 	c.ResetFlags()

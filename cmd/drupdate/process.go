@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +16,7 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/drupdate/drupdate/activities"
+	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/podexec"
 	"github.com/drupdate/drupdate/internal/version"
@@ -78,11 +78,10 @@ func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
 	}
 	kube.QPS, kube.Burst = cfg.kubeQPS, cfg.kubeBurst
 	kube.UserAgent = "drupdate/" + version.Read().Version
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{})
+	options, err := dial.Options(dial.Settings{Log: log, APIKeyFile: cfg.apiKeyFile, CodecKeys: cfg.codecKeys})
 	if err != nil {
-		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+		return nil, err
 	}
-	options.Logger = logging.Temporal(log)
 	temporal, err := client.NewLazyClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("read Temporal's settings: %w", err)
@@ -126,7 +125,7 @@ func (p *process) addWorker() error {
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)
 	}
-	deps := activities.Deps{Client: live, Exec: podexec.New(p.kube, core), Metrics: newRunMetrics()}
+	deps := activities.Deps{Client: live, Exec: podexec.New(p.kube, core), Metrics: newRunMetrics(), Namespaces: p.cfg.namespaces}
 	if p.cfg.verifyHTTP {
 		deps.Prober = activities.NewHTTPProber()
 	}

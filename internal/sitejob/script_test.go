@@ -577,7 +577,11 @@ func TestRestoreFailures(t *testing.T) {
 		{"the backup has changed", func(_ *testing.T, w *world) { w.write(backupName+".sql", "x") }, StepBackup, 0, "there is no sound backup"},
 		{"the database is down", func(_ *testing.T, w *world) { w.on("sql:query", `echo 'ERROR 2002 (HY000): no' >&2; exit 1`) }, StepPreflight, 0, "the database cannot be queried: ERROR 2002 (HY000): no"},
 		{"another driver", func(_ *testing.T, w *world) { w.set("driver", "pgsql") }, StepBackup, 0, "the backup is of another database driver"},
-		{"sql:drop drops nothing", func(_ *testing.T, w *world) { w.on("sql:drop", `exit 0`) }, StepRestore, 1, "the restore failed: error: 5 tables are left after sql:drop"},
+		{"sql:drop drops nothing", func(_ *testing.T, w *world) { w.on("sql:drop", `exit 0`) }, StepRestore, 3, "the restore failed: error: 5 tables are left after sql:drop"},
+		{"a table comes back that the backup does not replace", func(_ *testing.T, w *world) {
+			w.on("sql:drop", `echo 1 >"$S/tables"; exit 0`)
+			w.on("sql:query", `case $* in *table_name*) echo made_by_the_update; exit 0 ;; esac`)
+		}, StepRestore, 3, "the restore failed: error: 1 tables are left after sql:drop"},
 		{"the import fails", func(_ *testing.T, w *world) {
 			w.on("sql:query", `case $* in *--file=*) echo 'ERROR 1064 (42000) at line 2: You have an error' >&2; exit 1 ;; esac`)
 		}, StepRestore, 1, "the restore failed: ERROR 1064 (42000)"},
@@ -607,6 +611,38 @@ func TestRestoreFailures(t *testing.T) {
 					require.Equal(t, StepNotRestored, w.run(Lift).Step)
 					require.Equal(t, "1", w.get("flag"))
 				}
+			})
+		})
+	}
+}
+
+// Pods that still run make tables of caches and queues anew between the drop and the count.
+func TestTablesThatComeBackDoNotKeepARestoreFromBeingMade(t *testing.T) {
+	t.Parallel()
+	const dump = `for a in "$@"; do case $a in --result-file=*) f=${a#*=} ;; esac; done
+{ for t in a cache_page queue; do printf 'DROP TABLE IF EXISTS \140%s\140;\nCREATE TABLE \140%s\140 (\n  b int\n);\n' "$t" "$t"; done
+i=0; while [ $i -lt 20 ]; do echo '/* rows */'; i=$((i + 1)); done; echo '-- Dump completed on 2026-01-01 00:00:00'; } >"$f"; exit 0`
+	for i, c := range []struct {
+		name, drop, query string
+		drops             int
+	}{
+		{"once", `if [ -e "$S/again" ]; then echo 0 >"$S/tables"; else echo 1 >"$S/again"; cp "$S/again" "$S/tables"; fi; exit 0`, "", 2},
+		{"each time", `echo 2 >"$S/tables"; exit 0`, `case $* in *table_name*) printf 'TABLE_NAME\ncache_page\nqueue\n'; exit 0 ;; esac`, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inTurn(t, i, func(t *testing.T, w *world) {
+				w.on("sql:dump", dump)
+				w.on("updatedb", throws)
+				require.Equal(t, StepUpdatedb, w.run(Update).Step)
+				w.on("sql:drop", c.drop)
+				if c.query != "" {
+					w.on("sql:query", c.query)
+				}
+				got := w.run(Restore)
+				require.True(t, got.OK, got.Error)
+				require.Equal(t, c.drops, w.calls("sql:drop"))
+				require.Equal(t, "5", w.get("tables"))
 			})
 		})
 	}

@@ -67,7 +67,7 @@ func Run(ctx context.Context, config Config) error {
 	n := &Node{
 		config: config, ctx: ctx, client: client, runtime: container.New(config.Self), log: config.Log,
 		images:    &images{program: config.Simsite, folder: config.Links},
-		addresses: addresses{taken: map[string]bool{}},
+		addresses: addresses{block: blockOf(config.Listen), taken: map[string]bool{}},
 		pods:      map[types.UID]*pod{},
 	}
 	stopEvents := n.recordEvents()
