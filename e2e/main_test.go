@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -66,11 +67,19 @@ func suite(m *testing.M) (int, error) {
 	if productArgs, err = outlets(); err != nil {
 		return 1, err
 	}
-	if product, err = startProduct("all", 18091, productArgs...); err != nil {
+	if product, err = startProduct("all", productPort(), productArgs...); err != nil {
 		return 1, err
 	}
 	code := m.Run()
 	return code, product.stop()
+}
+
+// productPort is the first of the product's two ports, of health and of metrics: E2E_PORT, for suites side by side.
+func productPort() int {
+	if port, err := strconv.Atoi(os.Getenv("E2E_PORT")); err == nil {
+		return port
+	}
+	return 18091
 }
 
 func connect() error {

@@ -532,7 +532,7 @@ func TestALostWorkerLosesNothing(t *testing.T) {
 	})
 	require.NoError(t, product.kill())
 	var err error
-	product, err = startProduct("all", 18091, productArgs...)
+	product, err = startProduct("all", productPort(), productArgs...)
 	require.NoError(t, err)
 	w.ends("10.4.0-slow-update", update.PhaseSucceeded)
 	require.Len(t, w.journal("updatedb-start"), 1)

@@ -35,7 +35,7 @@ const (
 // scrape adds what /metrics says to samples, by name and labels.
 func (w *world) scrape(samples map[string]float64) {
 	w.Helper()
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://127.0.0.1:18092/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", productPort()+1), http.NoBody)
 	require.NoError(w, err)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(w, err)
@@ -224,7 +224,7 @@ func checkLogs(w *world) {
 	for _, word := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(section, -1) {
 		known[word[1]] = true
 	}
-	raw, err := os.ReadFile(filepath.Join(state, "logs", "e2e-drupdate-18091.log"))
+	raw, err := os.ReadFile(filepath.Join(state, "logs", fmt.Sprintf("e2e-drupdate-%d.log", productPort())))
 	require.NoError(w, err)
 	require.NotContains(w, string(raw), hookToken)
 	require.NotContains(w, string(raw), webhookSecret)
