@@ -77,6 +77,8 @@ type Deps struct {
 	Prober Prober
 	// Metrics is nil where nobody counts.
 	Metrics Metrics
+	// Namespaces are those whose sites are served; none means all of them.
+	Namespaces []string
 	// Notifier is nil where nobody is told of transitions.
 	Notifier Notifier
 	// Webhook is nil where the worker sends no notifications.
@@ -92,6 +94,8 @@ type Activities struct {
 	metrics  Metrics
 	notifier Notifier
 	webhook  Webhook
+	// namespaces are empty where every site is served.
+	namespaces []string
 }
 
 // New makes the activities.
@@ -104,7 +108,7 @@ func New(deps Deps) *Activities {
 	}
 	return &Activities{
 		client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics,
-		notifier: deps.Notifier, webhook: deps.Webhook,
+		notifier: deps.Notifier, webhook: deps.Webhook, namespaces: deps.Namespaces,
 	}
 }
 

@@ -57,14 +57,17 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 		return nil, err
 	}
 	if d == nil {
-		return nil, errNoDeployment
+		return nil, tooLong(ctx, errNoDeployment)
 	}
 	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
-	if err != nil {
+	switch {
+	case errors.Is(err, podexec.ErrNoReplicaSet):
+		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
+	case err != nil:
 		return nil, fmt.Errorf("find pods: %w", err)
-	}
-	if q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release) {
-		return nil, fmt.Errorf("find pods: the Deployment does not run %s", q.Release)
+	case q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release):
+		// Somebody set another image, or made the Deployment anew, since the rollout. Nobody else puts it back.
+		return nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment does not run %s", q.Release))
 	}
 	name := site.Spec.Runtime.Container
 	pod, err := podexec.Choose(pods, podexec.Choice{Container: name, ReplicaSet: set.UID, AllowNotReady: q.AllowNotReady})

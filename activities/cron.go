@@ -121,6 +121,9 @@ func (a *Activities) ResumeCron(ctx context.Context, s update.Site) (update.None
 
 // cronJobs are the site's CronJobs: those with its label, and those that were suspended for it while they had it.
 func (a *Activities) cronJobs(ctx context.Context, s update.Site) ([]batchv1.CronJob, error) {
+	if err := a.serves(s); err != nil {
+		return nil, err
+	}
 	var list batchv1.CronJobList
 	if err := a.client.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
 		return nil, fmt.Errorf("list CronJobs of %q: %w", s, err)

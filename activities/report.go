@@ -113,8 +113,9 @@ func (a *Activities) enforce(ctx context.Context, object *unstructured.Unstructu
 	if equality.Semantic.DeepEqual(owned(site), want) {
 		return nil
 	}
+	patch := client.MergeFromWithOptions(site.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	want.overwrite(site)
-	if err := a.client.Status().Update(ctx, site, client.FieldOwner(v1alpha1.ManagerWorker)); err != nil {
+	if err := a.client.Status().Patch(ctx, site, patch, client.FieldOwner(v1alpha1.ManagerWorker)); err != nil {
 		return err
 	}
 	object.SetResourceVersion(site.ResourceVersion)

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,9 @@ import (
 
 // lookup reads the site, live. It is nil when the site is gone: not there, being deleted, or another one of that name.
 func (a *Activities) lookup(ctx context.Context, s update.Site) (*v1alpha1.DrupalSite, error) {
+	if err := a.serves(s); err != nil {
+		return nil, err
+	}
 	site := &v1alpha1.DrupalSite{}
 	err := a.client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, site)
 	switch {
@@ -27,6 +31,15 @@ func (a *Activities) lookup(ctx context.Context, s update.Site) (*v1alpha1.Drupa
 		return nil, nil //nolint:nilnil // As above.
 	}
 	return site, nil
+}
+
+// serves returns a permanent error for a site of a namespace that this worker has no business in: whoever can write to
+// Temporal can start a run for any name.
+func (a *Activities) serves(s update.Site) error {
+	if len(a.namespaces) == 0 || slices.Contains(a.namespaces, s.Namespace) {
+		return nil
+	}
+	return permanent(update.FailureForbidden, "site %q: this worker does not serve its namespace", s)
 }
 
 // site reads the site for a step that makes no sense without it.

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,21 +40,12 @@ func TestNobodyMayDeleteOrReadManySecretsOrTakeRights(t *testing.T) {
 	}
 }
 
-// The markers stand beside the code that needs the rights.
-func TestTheRolesGrantWhatTheMarkersInTheCodeAskFor(t *testing.T) {
+// A cache of pods is a cache of all pods of the cluster: the watcher cannot even begin one.
+func TestTheWatcherSeesNoPods(t *testing.T) {
 	t.Parallel()
-	for who, folder := range map[string]string{"watcher": "../watcher", "worker": "../activities"} {
-		asked := markers(t, folder)
-		if len(asked) == 0 {
-			continue // No markers there: the role is written by hand.
-		}
-		granted := grants(t, who)
-		for _, right := range asked {
-			require.Contains(t, granted, right, "%s: deploy/rbac/%s.yaml", folder, who)
-		}
-		for _, right := range granted {
-			require.Contains(t, asked, right, "granted, and no marker in %s asks for it", folder)
-		}
+	for _, right := range grants(t, "watcher") {
+		_, resource, _ := strings.Cut(right, " ")
+		require.NotContains(t, []string{"pods", "apps/replicasets", "batch/jobs"}, resource, right)
 	}
 }
 
@@ -132,26 +121,6 @@ func product(groups, resources, verbs []string) []string {
 		}
 	}
 	return all
-}
-
-var marker = regexp.MustCompile(`\+kubebuilder:rbac:groups=([^,]+),resources=([^,]+),verbs=(\S+)`)
-
-// markers are the rights that comments in a folder's Go files ask for.
-func markers(t *testing.T, folder string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	require.NoError(t, err)
-	var all []string
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, m := range marker.FindAllStringSubmatch(string(raw), -1) {
-			groups := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ";")
-			all = append(all, product(groups, strings.Split(m[2], ";"), strings.Split(m[3], ";"))...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 func documents(t *testing.T, file string) [][]byte {

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && !fault
 
 package e2e
 
@@ -31,29 +31,27 @@ var (
 	spans = &spanStore{}
 )
 
-// outlets starts a webhook and a collector of traces, and returns the flags that lead the product to them.
-func outlets() ([]string, error) {
+// outlets starts a collector of traces and a webhook, and returns the flags that lead the product to them.
+func outlets() (tracesTo, hookTo []string, err error) {
 	secret := filepath.Join(state, "webhook-secret")
 	if err := os.WriteFile(secret, []byte(webhookSecret+"\n"), 0o600); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	web, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	traces, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	server := &http.Server{Handler: told, ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(web) }()
 	rpc := grpc.NewServer()
 	collector.RegisterTraceServiceServer(rpc, spans)
 	go func() { _ = rpc.Serve(traces) }()
-	return []string{
-		"--webhook-url=http://" + web.Addr().String() + "/" + hookToken, "--webhook-secret-file=" + secret,
-		"--otlp-endpoint=http://" + traces.Addr().String(),
-	}, nil
+	return []string{"--otlp-endpoint=http://" + traces.Addr().String()},
+		[]string{"--webhook-url=http://" + web.Addr().String() + "/" + hookToken, "--webhook-secret-file=" + secret}, nil
 }
 
 // delivery is one request to the webhook.

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && !fault
 
 package e2e
 
@@ -521,7 +521,7 @@ func TestASiteDeletedDuringARunEndsTheRun(t *testing.T) {
 }
 
 func TestALostWorkerLosesNothing(t *testing.T) {
-	w := newSite(t) // not parallel: the process that every other test needs is killed
+	w := newSite(t) // not parallel: a process that every other test needs is killed
 	w.want("10.4.0-slow-update")
 	w.reaches(update.PhaseUpdatingDatabase)
 	w.eventually("updatedb runs", func() error {
@@ -530,14 +530,24 @@ func TestALostWorkerLosesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	require.NoError(t, product.kill())
+	require.NoError(t, worker.kill())
 	var err error
-	product, err = startProduct("all", productPort(), productArgs...)
+	worker, err = startWorker()
 	require.NoError(t, err)
 	w.ends("10.4.0-slow-update", update.PhaseSucceeded)
 	require.Len(t, w.journal("updatedb-start"), 1)
 	require.Equal(t, "0", w.maintenance())
 	w.serves("10.4.0-slow-update")
+}
+
+func TestALostWatcherIsReplacedWhenItsLeaseEnds(t *testing.T) {
+	w := newSite(t) // not parallel: a process that every other test needs is killed
+	require.NoError(t, watcher.kill())
+	var err error
+	watcher, err = startWatcher("KUBE_FEATURE_WatchListClient=false") // it lists, as with an API server that cannot stream lists
+	require.NoError(t, err)
+	w.want("10.3.2")
+	w.ends("10.3.2", update.PhaseSucceeded)
 }
 
 // closes waits until the run is closed with a status.

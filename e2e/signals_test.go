@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && !fault
 
 package e2e
 
@@ -35,7 +35,15 @@ const (
 // scrape adds what /metrics says to samples, by name and labels.
 func (w *world) scrape(samples map[string]float64) {
 	w.Helper()
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", productPort()+1), http.NoBody)
+	for _, port := range []int{watcherPort + 1, workerPort + 1} {
+		w.scrapeFrom(port, samples)
+	}
+}
+
+func (w *world) scrapeFrom(port int, samples map[string]float64) {
+	w.Helper()
+	address := fmt.Sprintf("http://127.0.0.1:%d/metrics", port)
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, address, http.NoBody)
 	require.NoError(w, err)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(w, err)
@@ -224,8 +232,12 @@ func checkLogs(w *world) {
 	for _, word := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(section, -1) {
 		known[word[1]] = true
 	}
-	raw, err := os.ReadFile(filepath.Join(state, "logs", fmt.Sprintf("e2e-drupdate-%d.log", productPort())))
-	require.NoError(w, err)
+	var raw []byte
+	for _, p := range []*process{watcher, worker} {
+		lines, err := os.ReadFile(filepath.Join(state, "logs", p.log))
+		require.NoError(w, err)
+		raw = append(raw, lines...)
+	}
 	require.NotContains(w, string(raw), hookToken)
 	require.NotContains(w, string(raw), webhookSecret)
 	var phases []string

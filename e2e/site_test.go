@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e || fault
 
 package e2e
 
@@ -32,7 +32,7 @@ const (
 	baseline   = "10.3.1"
 	password   = "s3cret-of-the-database"
 	// patience is how long a test waits for the world. It is a limit for a slow machine, not an expectation.
-	patience = 3 * time.Minute
+	patience = 6 * time.Minute
 )
 
 // world is one site under test, in a namespace of its own, with its simulated database.

@@ -68,7 +68,15 @@ func childMeta(site *v1alpha1.DrupalSite, name string) metav1.ObjectMeta {
 		Name:            name,
 		Labels:          labels,
 		Annotations:     map[string]string{v1alpha1.AnnotationSite: site.Name},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(site, v1alpha1.GroupVersion.WithKind("DrupalSite"))},
+		OwnerReferences: []metav1.OwnerReference{owner(site)},
+	}
+}
+
+// owner is the reference that removes a child with its site. It does not block the deletion of the site: where the
+// admission plugin OwnerReferencesPermissionEnforcement is on, that would take a right over finalizers.
+func owner(site *v1alpha1.DrupalSite) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "DrupalSite", Name: site.Name, UID: site.UID, Controller: ptr.To(true),
 	}
 }
 

@@ -20,9 +20,12 @@ type fakeStarter struct {
 	mu        sync.Mutex
 	open      map[string]bool
 	retargets []update.Retarget
-	checks    int
-	calls     int
-	err       error
+	aborts    int
+	// abortedAfter is how many retargets there were when a run was last aborted.
+	abortedAfter int
+	checks       int
+	calls        int
+	err          error
 }
 
 func (f *fakeStarter) call(fn func()) error {
@@ -44,6 +47,17 @@ func (f *fakeStarter) Retarget(_ context.Context, site update.Site, target updat
 		f.open[site.UpdateID()] = true
 		f.retargets = append(f.retargets, target)
 	})
+}
+
+func (f *fakeStarter) Abort(_ context.Context, site update.Site) (bool, error) {
+	var open bool
+	err := f.call(func() {
+		if open = f.open[site.UpdateID()]; open {
+			f.aborts++
+			f.abortedAfter = len(f.retargets)
+		}
+	})
+	return open, err
 }
 
 func (f *fakeStarter) Check(_ context.Context, site update.Site) error {

@@ -55,7 +55,7 @@ func (r *Reconciler) adopt(ctx context.Context, v *view) error {
 	}
 	owner := metav1ac.OwnerReference().
 		WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("DrupalSite").
-		WithName(v.site.Name).WithUID(v.site.UID).WithController(true).WithBlockOwnerDeletion(true)
+		WithName(v.site.Name).WithUID(v.site.UID).WithController(true)
 	body := appsv1ac.Deployment(dep.Name, dep.Namespace).
 		WithUID(dep.UID).WithResourceVersion(dep.ResourceVersion).WithOwnerReferences(owner)
 	err := r.client.Apply(ctx, body, client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)

@@ -20,14 +20,6 @@ import (
 )
 
 // Reconciler reconciles DrupalSites. Setup makes one and puts it to work.
-//
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites,verbs=get;list;watch
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites/status,verbs=get;patch
-// +kubebuilder:rbac:groups=drupdate.dev,resources=drupalsites/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=services;persistentvolumeclaims;configmaps,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 type Reconciler struct {
 	// client reads from caches, live from the API server.
 	client   client.Client
@@ -54,6 +46,8 @@ type view struct {
 type outcome struct {
 	found       findings
 	unreachable bool
+	// aborted is the value of the annotation drupdate.dev/abort that was acted on, now or earlier.
+	aborted string
 	// after is when the site has to be looked at again; zero leaves it to events.
 	after time.Duration
 }
@@ -71,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	done, err := r.act(ctx, v, decide(v.site, v.workload))
 	want := conditions(v.site, v.workload, done.found, done.unreachable)
-	if err := errors.Join(err, r.writeStatus(ctx, v.site, want)); err != nil {
+	if err := errors.Join(err, r.writeStatus(ctx, v.site, want, done.aborted)); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.announce(v.site, want)
@@ -119,15 +113,18 @@ func (r *Reconciler) confirm(ctx context.Context, v *view) (*view, error) {
 // act does what was decided, and what needs no decision. A step that fails does not keep the next ones from being made.
 func (r *Reconciler) act(ctx context.Context, v *view, d decision) (outcome, error) {
 	if d.cause == causeConflict {
-		return outcome{after: conflictPoll, unreachable: wasUnreachable(v.site)}, nil
+		return outcome{after: conflictPoll, unreachable: wasUnreachable(v.site), aborted: v.site.Status.ObservedAbort}, nil
 	}
 	var done outcome
-	var errs [5]error
+	var errs [6]error
 	done.found, errs[0] = r.ensureChildren(ctx, v)
 	errs[1] = r.adopt(ctx, v)
 	done.after, errs[2] = r.ensureImage(ctx, v, d)
 	done.found.secret, errs[3] = r.missingSecret(ctx, v)
-	done.unreachable, errs[4] = r.orchestrate(ctx, v, d, &done.after)
+	// Before a new target is signalled: the run that it gives up must not take that one instead.
+	errs[4] = r.abort(ctx, v, &done)
+	unreachable, err := r.orchestrate(ctx, v, d, &done.after)
+	done.unreachable, errs[5] = done.unreachable || unreachable, err
 	if done.found.secret != "" {
 		done.after = soonest(done.after, secretPoll)
 	}

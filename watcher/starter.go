@@ -27,6 +27,8 @@ var ErrUnavailable = errors.New("temporal unavailable")
 type Starter interface {
 	// Retarget signals the site's run, and starts one if none is open.
 	Retarget(ctx context.Context, site update.Site, target update.Retarget) error
+	// Abort gives the site's open run up; false means that none is open.
+	Abort(ctx context.Context, site update.Site) (bool, error)
 	// Check starts a check of the site; one that is under way counts as started.
 	Check(ctx context.Context, site update.Site) error
 	// Open tells whether a workflow is open; one that does not exist is not.
@@ -40,6 +42,7 @@ type temporalClient interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	DescribeWorkflow(ctx context.Context, workflowID, runID string) (*client.WorkflowExecutionDescription, error)
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
@@ -74,6 +77,21 @@ func (s *TemporalStarter) Retarget(ctx context.Context, site update.Site, target
 		_, err := s.client.SignalWithStartWorkflow(ctx, o.ID, update.SignalRetarget, target, o, update.UpdateSiteWorkflow, update.Request{Site: site})
 		return err
 	})
+}
+
+// Abort implements Starter.
+func (s *TemporalStarter) Abort(ctx context.Context, site update.Site) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := s.client.SignalWorkflow(ctx, site.UpdateID(), "", update.SignalAbort, nil)
+	var notFound *serviceerror.NotFound
+	switch {
+	case errors.As(err, &notFound):
+		return false, nil
+	case err != nil:
+		return false, classify("signal", site.UpdateID(), err)
+	}
+	return true, nil
 }
 
 // Check implements Starter.

@@ -52,6 +52,11 @@ func (f *fakeTemporal) ExecuteWorkflow(ctx context.Context, options client.Start
 	return nil, f.next(ctx)
 }
 
+func (f *fakeTemporal) SignalWorkflow(ctx context.Context, id, runID, name string, arg any) error {
+	f.signal = map[string]any{"id": id, "run": runID, "name": name, "arg": arg}
+	return f.next(ctx)
+}
+
 func (f *fakeTemporal) DescribeWorkflow(ctx context.Context, _, _ string) (*client.WorkflowExecutionDescription, error) {
 	d := &client.WorkflowExecutionDescription{}
 	d.Status = f.status
@@ -76,6 +81,22 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 	require.Equal(t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, f.options.WorkflowIDConflictPolicy)
 	require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, f.options.WorkflowIDReusePolicy)
 	require.Equal(t, attributes(shopSite, "10.3.7"), f.options.TypedSearchAttributes)
+}
+
+func TestAbortSignalsTheOpenRunAndNeverStartsOne(t *testing.T) {
+	t.Parallel()
+	f := &fakeTemporal{script: []error{nil, serviceerror.NewNotFound("workflow execution already completed"), serviceerror.NewUnavailable("down")}}
+	starter := newStarter(f, "queue", untraced, logr.Discard())
+	open, err := starter.Abort(t.Context(), shopSite)
+	require.NoError(t, err)
+	require.True(t, open)
+	require.Equal(t, map[string]any{"id": "site/shops/shop", "run": "", "name": update.SignalAbort, "arg": nil}, f.signal)
+	open, err = starter.Abort(t.Context(), shopSite)
+	require.NoError(t, err)
+	require.False(t, open)
+	_, err = starter.Abort(t.Context(), shopSite)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Nil(t, f.workflow)
 }
 
 func TestCheckThatIsUnderWayCountsAsStarted(t *testing.T) {

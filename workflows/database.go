@@ -25,6 +25,8 @@ func (r *run) updateDatabase() (ending, error) {
 		return ending{}, nil
 	case update.PendingSome:
 		return r.applyUpdates(pending)
+	case update.PendingAhead:
+		return r.codeFailed(fault{update.ReasonDatabaseAhead, pending.Message})
 	default:
 		return r.codeFailed(fault{update.ReasonDatabaseUnknown, "drush updatedb:status gave no proof: " + pending.Message})
 	}

@@ -11,7 +11,7 @@ import (
 // left, so starting it twice, or again after a lost run, is safe. A run that ends well completes; one that ends with a
 // failed target fails with the phase as error type, after the site is in order again; one that was cancelled is cancelled.
 func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error) {
-	r, err := newRun(ctx, req.Site)
+	r, err := newRun(ctx, req)
 	if err != nil {
 		return update.Summary{}, err
 	}

@@ -18,6 +18,9 @@ type DrupalSiteStatus struct {
 	// observedRetry is the value of the annotation drupdate.dev/retry that the newest run acted on.
 	// +optional
 	ObservedRetry string `json:"observedRetry,omitempty"`
+	// observedAbort is the value of the annotation drupdate.dev/abort that the watcher acted on last, whether or not a run was open.
+	// +optional
+	ObservedAbort string `json:"observedAbort,omitempty"`
 	// backups are the newest verified backups, newest first, ten at most.
 	// +optional
 	// +listType=map

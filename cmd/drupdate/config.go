@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 	"github.com/drupdate/drupdate/internal/webhook"
@@ -29,6 +30,8 @@ type config struct {
 	metricsAddr, healthAddr string
 	kubeQPS                 float32
 	kubeBurst               int
+	apiKeyFile, codecKeys   string
+	namespaces              []string
 	otlpEndpoint            string
 	// trace is set where something says where spans go: the flag, or OpenTelemetry's own variables.
 	trace bool
@@ -36,7 +39,6 @@ type config struct {
 	// watcher
 	leaderElect     bool
 	leaderNamespace string
-	namespaces      []string
 	concurrency     int
 
 	// worker
@@ -54,6 +56,9 @@ func (c *config) commonFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.healthAddr, "health-addr", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	f.Float32Var(&c.kubeQPS, "kube-qps", 100, "requests a second to the API server")
 	f.IntVar(&c.kubeBurst, "kube-burst", 200, "requests to the API server that may be sent at once")
+	f.StringVar(&c.apiKeyFile, "temporal-api-key-file", "", "file with the API key for Temporal; it may be replaced at any time")
+	f.StringVar(&c.codecKeys, "codec-keys", "", "file, or folder of files, with the keys that encrypt payloads; none means that histories are readable")
+	f.StringSliceVar(&c.namespaces, "watch-namespaces", nil, "namespaces whose sites are served; none means all of them")
 	f.StringVar(&c.otlpEndpoint, "otlp-endpoint", "", "URL of the OpenTelemetry collector that traces go to, by OTLP over gRPC; empty leaves that to OTEL_EXPORTER_OTLP_ENDPOINT")
 	f.AddGoFlag(flag.CommandLine.Lookup(ctrlconfig.KubeconfigFlagName))
 }
@@ -61,7 +66,6 @@ func (c *config) commonFlags(f *pflag.FlagSet) {
 func (c *config) watcherFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.leaderElect, "leader-elect", false, "let one of several watchers work; needed for more than one replica")
 	f.StringVar(&c.leaderNamespace, "leader-elect-namespace", "", "namespace of the lease; empty means the pod's own")
-	f.StringSliceVar(&c.namespaces, "namespaces", nil, "namespaces to watch; none means all of them")
 	f.IntVar(&c.concurrency, "concurrent-reconciles", watcher.DefaultConcurrency, "sites that are reconciled at once")
 }
 
@@ -136,7 +140,7 @@ func fromEnvironment(c *cobra.Command, env lookup) error {
 
 // load completes the configuration and checks it.
 func (c *config) load(cmd *cobra.Command, env lookup) error {
-	err := errors.Join(fromEnvironment(cmd, env), c.Validate())
+	err := cli.Usage(errors.Join(fromEnvironment(cmd, env), c.Validate()))
 	c.trace = c.otlpEndpoint != "" || tracingAsked(env)
 	return err
 }

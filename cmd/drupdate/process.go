@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +19,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drupdate/drupdate/activities"
+	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/metrics"
 	"github.com/drupdate/drupdate/internal/podexec"
@@ -100,11 +100,10 @@ func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
 
 // connect makes the Temporal client, with what it is observed by.
 func (p *process) connect() error {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{})
+	options, err := dial.Options(dial.Settings{Log: p.log, APIKeyFile: p.cfg.apiKeyFile, CodecKeys: p.cfg.codecKeys})
 	if err != nil {
-		return fmt.Errorf("read Temporal's settings: %w", err)
+		return err
 	}
-	options.Logger = logging.Temporal(p.log)
 	if options.MetricsHandler, err = metrics.Temporal(ctrlmetrics.Registry); err != nil {
 		return err
 	}
@@ -129,6 +128,13 @@ func (p *process) close() {
 	if err := p.tracing.Close(ctx); err != nil {
 		p.log.Warn("the last traces are not sent", zap.String(logging.KeyError, err.Error()))
 	}
+}
+
+// temporalOptions are those of the user's commands: Temporal's own settings, and the keys that the processes have.
+func temporalOptions(env lookup) (client.Options, error) {
+	keys, _ := env(envPrefix + "CODEC_KEYS")
+	apiKey, _ := env(envPrefix + "TEMPORAL_API_KEY_FILE")
+	return dial.Options(dial.Settings{Log: zap.NewNop(), APIKeyFile: apiKey, CodecKeys: keys})
 }
 
 // addWatcher adds the watcher. It alone depends on leadership: a lost lease returns an error, which ends the process.
@@ -170,7 +176,9 @@ func (p *process) addWorker() error {
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)
 	}
-	deps := activities.Deps{Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry)}
+	deps := activities.Deps{
+		Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry), Namespaces: p.cfg.namespaces,
+	}
 	if p.cfg.webhookURL != "" {
 		if deps.Webhook, err = webhook.New(p.cfg.webhookURL, p.cfg.webhookSecretFile); err != nil {
 			return err

@@ -41,21 +41,24 @@ func (p *process) addServers() error {
 	if err != nil {
 		return fmt.Errorf("serve health: %w", err)
 	}
-	p.parts = append(p.parts, func(ctx context.Context) error { return serveHealth(ctx, listener, p.checks) })
+	p.parts = append(p.parts, func(ctx context.Context) error {
+		return serveHTTP(ctx, "health", listener, healthHandler(ctx, p.checks))
+	})
 	return nil
 }
 
-// serveHealth answers /healthz while the process lives, and /readyz while every check is content.
-func serveHealth(ctx context.Context, listener net.Listener, checks map[string]check) error {
-	server := &http.Server{Handler: healthHandler(ctx, checks), ReadHeaderTimeout: 5 * time.Second}
+// serveHTTP serves until ctx ends.
+func serveHTTP(ctx context.Context, what string, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve says below what came of it.
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve health: %w", err)
+		return fmt.Errorf("serve %s: %w", what, err)
 	}
 	return nil
 }
 
+// healthHandler answers /healthz while the process lives, and /readyz while every check is content.
 func healthHandler(process context.Context, checks map[string]check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })

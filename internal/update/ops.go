@@ -159,12 +159,14 @@ const (
 	PendingNone PendingState = "None"
 	// PendingSome: Drush lists updates.
 	PendingSome PendingState = "Some"
+	// PendingAhead: the database has had updates that the code does not know, which Updates names.
+	PendingAhead PendingState = "Ahead"
 )
 
 // Pending is the result of PendingUpdates.
 type Pending struct {
 	State PendingState `json:"state"`
-	// Updates are the names of pending updates, sorted, 50 at most; Count counts all.
+	// Updates are the names of the updates, sorted, 50 at most; Count counts all.
 	Updates []string `json:"updates,omitempty"`
 	Count   int      `json:"count,omitempty"`
 	Message string   `json:"message,omitempty"`

@@ -3,15 +3,26 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 )
 
-// addresses hands out loopback addresses, 127.60.0.1 to 127.60.255.254, one a
-// pod, so that any number of pods can listen on the same port.
+// addresses hands out loopback addresses, 127.BLOCK.0.1 to 127.BLOCK.255.254,
+// one a pod, so that any number of pods can listen on the same port.
 type addresses struct {
+	block int
 	mu    sync.Mutex
 	last  int
 	taken map[string]bool
+}
+
+// blockOf derives a block from the port of the node: two stacks on one machine
+// must not give one address to two pods.
+func blockOf(listen string) int {
+	_, text, _ := net.SplitHostPort(listen)
+	port, _ := strconv.Atoi(text) // none gives a block like any other.
+	return 64 + port%128
 }
 
 // take returns a free address, or the wanted one if it is free.
@@ -26,7 +37,7 @@ func (a *addresses) take(wanted string) (string, error) {
 	for range all {
 		a.last = (a.last + 1) % all
 		high, low := a.last>>8, a.last&0xff
-		address := fmt.Sprintf("127.60.%d.%d", high, low)
+		address := fmt.Sprintf("127.%d.%d.%d", a.block, high, low)
 		if low == 0 || low == 255 || a.taken[address] {
 			continue
 		}

@@ -32,7 +32,7 @@ func TestBackoffDoublesToItsLimitAndForgets(t *testing.T) {
 
 func TestAddressesAreUniqueAndComeBack(t *testing.T) {
 	t.Parallel()
-	a := addresses{taken: map[string]bool{}}
+	a := addresses{block: 60, taken: map[string]bool{}}
 	seen := map[string]bool{}
 	for range 1000 {
 		address, err := a.take("")
@@ -44,6 +44,17 @@ func TestAddressesAreUniqueAndComeBack(t *testing.T) {
 	a.release("127.60.0.7")
 	if address, err := a.take("127.60.0.7"); err != nil || address != "127.60.0.7" {
 		t.Fatalf("address %q, error %v", address, err)
+	}
+}
+
+func TestStacksOfTheTestsHaveBlocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	seen := map[int]string{}
+	for _, listen := range []string{"127.0.0.1:10777", "127.0.0.1:26443", "127.0.0.1:27443"} {
+		if other, taken := seen[blockOf(listen)]; taken {
+			t.Fatalf("%s and %s share a block", listen, other)
+		}
+		seen[blockOf(listen)] = listen
 	}
 }
 
@@ -152,5 +163,16 @@ func TestConditionKeepsTheTimeOfItsLastChange(t *testing.T) {
 	setCondition(&list, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}, second)
 	if !list[0].LastTransitionTime.Equal(&second) {
 		t.Fatalf("got %v", list)
+	}
+}
+
+func TestAProxyInFrontOfTheNodeIsWhatTheAPIServerIsTold(t *testing.T) {
+	t.Parallel()
+	for advertise, want := range map[int]int32{0: 10777, 10999: 10999} {
+		n := &Node{config: Config{Listen: "127.0.0.1:10777", Advertise: advertise}}
+		object, err := n.object()
+		if err != nil || object.Status.DaemonEndpoints.KubeletEndpoint.Port != want {
+			t.Fatalf("advertised %d, error %v, want %d", object.Status.DaemonEndpoints.KubeletEndpoint.Port, err, want)
+		}
 	}
 }

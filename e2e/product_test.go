@@ -1,0 +1,138 @@
+//go:build e2e && !fault
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// watcher and worker are drupdate's processes, and the flags that lead both to a collector of traces, and the worker to a webhook.
+var (
+	watcher, worker  *process
+	tracesTo, hookTo []string
+)
+
+// The ports of health and metrics; each process has two in a row.
+const (
+	watcherPort = 18091
+	workerPort  = 18093
+)
+
+// launch starts watcher and worker as deploy/ does: each on its own, with the rights of its own service account. It
+// returns what stops them and looks back at what they did.
+func launch() (func() error, error) {
+	var err error
+	if tracesTo, hookTo, err = outlets(); err != nil {
+		return nil, err
+	}
+	if watcher, err = startWatcher(); err != nil {
+		return nil, err
+	}
+	if worker, err = startWorker(); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if err := errors.Join(watcher.stop(), worker.stop()); err != nil || !whole() {
+			return err
+		}
+		return afterwards()
+	}, nil
+}
+
+func startWatcher(env ...string) (*process, error) {
+	args := append([]string{"watcher", "--leader-elect", "--leader-elect-namespace", systemNamespace}, tracesTo...)
+	p := newProcess(watcherPort, kubeconfigOf(systemNamespace, "drupdate-watcher"), args...)
+	p.command.Env = append(p.command.Env, env...)
+	return p, p.run()
+}
+
+func startWorker() (*process, error) {
+	args := append(append([]string{"worker"}, tracesTo...), hookTo...)
+	p := newProcess(workerPort, kubeconfigOf(systemNamespace, "drupdate-worker"), args...)
+	return p, p.run()
+}
+
+// process is drupdate, started as its users start it.
+type process struct {
+	command *exec.Cmd
+	exited  chan error
+	// ready returns nil once the process does its work.
+	ready func() error
+	// log is the name of its file among the logs of the stack.
+	log string
+}
+
+// newProcess is a drupdate that is not started yet, with the rights of a kubeconfig: tests may be cluster-admin, drupdate
+// never is.
+func newProcess(port int, kubeconfig string, args ...string) *process {
+	health := fmt.Sprintf("127.0.0.1:%d", port)
+	args = append(args, "--health-addr", health, "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", port+1))
+	command := exec.Command(filepath.Join(state, "bin", "drupdate"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return &process{
+		command: command, exited: make(chan error, 1), log: fmt.Sprintf("e2e-drupdate-%d.log", port),
+		ready: func() error { return healthy("http://" + health) },
+	}
+}
+
+// run starts the process and waits until it is ready.
+func (p *process) run() error {
+	output, err := os.OpenFile(filepath.Join(state, "logs", p.log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	p.command.Stdout, p.command.Stderr = output, output
+	if err := p.command.Start(); err != nil {
+		return err
+	}
+	go func() { p.exited <- p.command.Wait() }()
+	return try(60*time.Second, p.ready)
+}
+
+func healthy(address string) error {
+	response, err := http.Get(address + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %d", response.StatusCode)
+	}
+	return nil
+}
+
+// stop ends the process as Kubernetes does; it must go by itself, and cleanly.
+func (p *process) stop() error {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case err := <-p.exited:
+		if err != nil {
+			return fmt.Errorf("drupdate ended with %w on SIGTERM", err)
+		}
+		return nil
+	case <-time.After(45 * time.Second):
+		return errors.Join(errors.New("drupdate did not end on SIGTERM"), p.command.Process.Kill())
+	}
+}
+
+// kill ends the process as a lost node does.
+func (p *process) kill() error {
+	if err := p.command.Process.Kill(); err != nil {
+		return err
+	}
+	if err := <-p.exited; err == nil {
+		return errors.New("drupdate ended by itself")
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package dial makes the options of a Temporal client: from Temporal's own environment configuration, with keys and
+// certificates that may change on disk, and with payloads that may be encrypted.
+package dial
