@@ -39,7 +39,7 @@ func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (upda
 	if err != nil {
 		return update.OperationResult{}, err
 	}
-	name := sitejob.Name(site.Name, o.RunID, string(o.Kind))
+	name := sitejob.Name(site.Name, o.RunID, jobStep(o))
 	state := operationBeat{Text: "looking for Job " + name}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &state) // The journal on the backup volume guards what is lost here.
@@ -62,6 +62,14 @@ func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (upda
 			return update.OperationResult{}, err
 		}
 	}
+}
+
+// jobStep names the Job of an operation among those of its run.
+func jobStep(o update.Operation) string {
+	if o.Attempt <= 1 {
+		return string(o.Kind)
+	}
+	return fmt.Sprintf("%s-%d", o.Kind, o.Attempt)
 }
 
 // lookAtJob looks once. Without a result it goes on.

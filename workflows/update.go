@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -35,8 +37,21 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 			continue
 		}
 		r.describe(end.phase, end.message)
+		if r.lastTask(); r.wantedAgain(end) {
+			continue
+		}
 		return r.summary(end)
 	}
+}
+
+// lastTask makes the run end in a workflow task of its own. The SDK does not compare commands with the history in a task
+// that completes a workflow: without this an older build, which a run of a newer one comes to during a rollout, could take the
+// results of steps that it does not know for those of its own last ones, and end the run too early.
+func (r *run) lastTask() {
+	if workflow.GetVersion(r.steady, "last-task", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	_ = workflow.Sleep(r.steady, time.Millisecond) // the context outlives cancellation: it cannot fail
 }
 
 // pass is the story of one update, from a look at the world to the end of what was left to do.

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -666,6 +667,81 @@ func TestAnOperationIsMarkedAsOneWithoutBackup(t *testing.T) {
 		require.Equal(t, !backup, w.ran[0].Unsecured)
 		require.False(t, w.state.Unsecured, "the mark goes with the operation")
 	}
+}
+
+func TestARestoreWhoseJobIsLostIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		restores, lifts int
+		phase           update.Phase
+	}{
+		{1, 0, update.PhaseRestored},
+		{2, 2, update.PhaseRestored},
+		{3, 0, update.PhaseRestoreFailed},
+		{0, 3, update.PhaseRestoreFailed},
+	} {
+		w := newWorld()
+		w.pending["r2"] = []update.Pending{some("m_update_1")}
+		w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+		w.lost[update.OperationRestore], w.lost[update.OperationLift] = tc.restores, tc.lifts
+		_, err := w.run(t)
+		require.Equal(t, tc.phase, phaseOf(t, err))
+		seen := map[string]bool{}
+		for _, op := range w.ran {
+			name := fmt.Sprint(op.Kind, op.Attempt)
+			require.False(t, seen[name], "each attempt has a Job of its own")
+			seen[name] = true
+		}
+		w.orderly(t)
+	}
+}
+
+func TestAFreezeLooksFirstWhetherAnythingHasBegun(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		lift     update.OperationResult
+		phase    update.Phase
+		reason   string
+		releases update.Releases
+	}{
+		{"nothing has", update.OperationResult{Outcome: update.Succeeded, Step: "done", Maintenance: "0"}, update.PhaseRestored, update.ReasonUntouched, failedOnR1},
+		{
+			"updatedb has", update.OperationResult{Outcome: update.Failed, Step: "not-restored", Touched: true}, update.PhaseFrozen, update.ReasonFrozen,
+			update.Releases{Serving: "r2", Target: "r2", Failed: "r2"},
+		},
+		{
+			"all is done", update.OperationResult{Outcome: update.Succeeded, Step: "done", Touched: true}, update.PhaseSucceeded, "",
+			update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.state.Settings.Restore = false
+			w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+			w.ops[update.OperationUpdate], w.ops[update.OperationLift] = update.OperationResult{Message: "the Job vanished"}, tc.lift
+			summary, err := w.run(t)
+			if err != nil {
+				summary.Phase = phaseOf(t, err)
+			}
+			require.Equal(t, tc.phase, summary.Phase)
+			require.Equal(t, tc.reason, w.conditions[update.ConditionDBUpdatesFailed].Reason)
+			require.Equal(t, tc.releases, w.state.Releases)
+			w.orderly(t)
+		})
+	}
+}
+
+func TestMaintenanceModeThatCannotBePutBackIsNotCalledRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+	w.ops[update.OperationLift] = update.OperationResult{Outcome: update.Succeeded, Step: update.StepNothingRecorded}
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
+	require.Contains(t, w.conditions[update.ConditionDBUpdatesFailed].Message, "does not hold its notes any more")
 }
 
 func TestABackupIsListedHoweverTheUpdateEnds(t *testing.T) {

@@ -198,6 +198,8 @@ const (
 	StepBackup = "backup"
 	// StepNothingToRestore: the backup volume holds no note that updatedb began.
 	StepNothingToRestore = "nothing-to-restore"
+	// StepNothingRecorded: the backup volume holds no note of the maintenance flag.
+	StepNothingRecorded = "nothing-recorded"
 	// StepTooLate: the database update was proven complete and the site was, or was about to be, opened again: its backup is history.
 	StepTooLate = "too-late"
 )
@@ -216,7 +218,7 @@ const (
 	OperationInstall OperationKind = "install"
 )
 
-// Operation is remote work that must happen once. RunID and Kind name its Job, so asking twice is asking once.
+// Operation is remote work that must happen once. RunID, Kind and Attempt name its Job, so asking twice is asking once.
 type Operation struct {
 	Site  Site          `json:"site"`
 	Kind  OperationKind `json:"kind"`
@@ -231,6 +233,8 @@ type Operation struct {
 	Timeout time.Duration `json:"timeout"`
 	// Unsecured is set for a site without backups: the journal then lives no longer than the Job's pod.
 	Unsecured bool `json:"unsecured,omitempty"`
+	// Attempt is above 1 where the Jobs of earlier attempts vanished, and the operation is one that may be repeated.
+	Attempt int `json:"attempt,omitempty"`
 	// MustExist forbids creating the Job: one that vanished is then Unknown.
 	MustExist bool `json:"mustExist,omitempty"`
 }
