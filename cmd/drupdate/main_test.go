@@ -150,6 +150,46 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestNotificationsAndTracesAreOffUnlessTheirPlaceIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		errs []string
+		on   bool
+	}{
+		{name: "nothing is asked for"},
+		{name: "a collector by flag", args: []string{"--otlp-endpoint=http://collector:4317"}, on: true},
+		{name: "a collector by OpenTelemetry's variable", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}, on: true},
+		{name: "OpenTelemetry is switched off", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317", "OTEL_SDK_DISABLED": "true"}},
+		{name: "an endpoint that is no URL", args: []string{"--otlp-endpoint=collector:4317"}, errs: []string{"--otlp-endpoint must be like http://host:4317"}, on: true},
+		{name: "a webhook without a secret", args: []string{"--webhook-url=https://hook/t0ken"}, errs: []string{"--webhook-url needs --webhook-secret-file: notifications are signed"}},
+		{name: "a secret without a webhook", args: []string{"--webhook-secret-file=x"}, errs: []string{"--webhook-secret-file is of no use without --webhook-url"}},
+		{
+			name: "a secret that is not there", args: []string{"--webhook-url=https://hook/t0ken", "--webhook-secret-file=/nowhere"},
+			errs: []string{"webhook: the secret cannot be read from its file, or is empty"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var cfg config
+			cmd := workerCommand(noEnv)
+			cmd.ResetFlags()
+			cfg.commonFlags(cmd.Flags())
+			cfg.workerFlags(cmd.Flags())
+			require.NoError(t, cmd.Flags().Parse(c.args))
+			err := cfg.load(cmd, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+			if c.errs == nil {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, strings.Join(c.errs, "\n"))
+			}
+			require.Equal(t, c.on, cfg.trace)
+		})
+	}
+}
+
 func TestTheRateOfRequestsIsTheOneThatWasAskedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	kubeconfig := clientcmdapi.NewConfig()
