@@ -29,8 +29,15 @@ RUN ?=
 RECORD ?= $(VERSION)
 # Where the race detector is affordable: it needs a C compiler, and a second build of all dependencies.
 RACE_PACKAGES ?= ./workflows/...
+# Which packages are fuzzed, and how long each test of them.
+FUZZ_PACKAGES ?= ./internal/drush ./internal/podexec ./internal/sitejob ./internal/siteimage
+FUZZTIME ?= 1m
 # How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
 PARALLEL ?= 8
+# The fault suite: how many updates, from which draw on, and how many of them side by side.
+ROUNDS ?= 8
+SEED ?= 1
+SITES ?= 8
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
 SCRIPTS := .ci/run tools/with-stack tools/verify tools/vulncheck $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
@@ -70,7 +77,7 @@ image: ## Build the container image IMAGE (drupdate:dev)
 
 ## Test
 
-.PHONY: test test-unit replay test-system test-integration e2e test-localstack test-race histories
+.PHONY: test test-unit replay test-system test-integration e2e fault test-localstack fuzz test-race histories
 test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
@@ -90,8 +97,19 @@ test-integration: $(BIN)/localstack $(BIN)/simsite ## Run the tests against a re
 e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the tests of the whole system
 	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
 
+fault: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/toxiproxy ## Kill and break everything during updates of ROUNDS sites, from the draw SEED on
+	@TEST_NODE_PROXY=1 ROUNDS=$(ROUNDS) SEED=$(SEED) SITES=$(SITES) tools/with-stack go test -count=1 -timeout 48h -tags fault -v $(RUN) ./e2e
+
 test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
 	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...
+
+fuzz: ## Fuzz every parser of text from outside for FUZZTIME each, one after the other
+	@for package in $(FUZZ_PACKAGES); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z]*' $$package/*_test.go | cut -c6-); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -parallel 1 $$package; \
+		done; \
+	done
 
 test-race: ## Run the tests of RACE_PACKAGES with the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race $(RUN) $(RACE_PACKAGES)
@@ -116,6 +134,7 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 vet: ## Run go vet on every module, with every build tag
 	go vet -tags integration,e2e ./...
+	go vet -tags fault ./e2e
 	cd localstack && go vet $$(go list ./... | grep -v /kubebox) # which is Kubernetes, two thousand packages of it
 
 verify: $(BIN)/controller-gen $(BIN)/kustomize ## Check that generated files are up to date and that the manifests render
@@ -175,6 +194,8 @@ $(BIN)/workflowcheck: tools/go.mod tools/go.sum | $(BIN)
 	@cd tools && go build -o $@ -ldflags '-s -w' go.temporal.io/sdk/contrib/tools/workflowcheck && touch $@
 $(BIN)/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum | $(BIN)
 	@cd tools/kustomize && go build -o $@ -ldflags '-s -w' sigs.k8s.io/kustomize/kustomize/v5 && touch $@
+$(BIN)/toxiproxy: tools/toxiproxy/go.mod tools/toxiproxy/go.sum | $(BIN)
+	@cd tools/toxiproxy && go build -o $@ -ldflags '-s -w' github.com/Shopify/toxiproxy/v2/cmd/server && touch $@
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum | $(BIN)
 	@echo 'building golangci-lint: about 5 minutes the first time on two cores'
 	@cd tools/lint && go build -o $@ -ldflags '-s -w' github.com/golangci/golangci-lint/v2/cmd/golangci-lint && touch $@

@@ -30,10 +30,40 @@ type Prober interface {
 	Probe(ctx context.Context, uri string) error
 }
 
-// Metrics counts and times runs.
+// Metrics counts and times. Its implementation is *metrics.Worker.
 type Metrics interface {
-	// RunEnded is told how a run ended, and how long after its mark; zero when it made none.
-	RunEnded(result update.Phase, took time.Duration)
+	// UpdateEnded is told how an update ended, the reason of its failure, and how long after its mark; zero when it made none.
+	UpdateEnded(end update.Phase, reason string, took time.Duration)
+	// PhaseEnded is told that one phase of an open run followed another, and how long the first was.
+	PhaseEnded(phase, next update.Phase, reason string, took time.Duration)
+	// MaintenanceEnded is told how long a site was held in maintenance mode.
+	MaintenanceEnded(took time.Duration)
+	// BackupFailed is told that a database update was given up because its backup failed.
+	BackupFailed()
+	// DrushAnswered is told how long a question took, and what came of it.
+	DrushAnswered(command, result string, took time.Duration)
+	// NotificationSent is told whether a request to the webhook was accepted.
+	NotificationSent(ok bool)
+}
+
+// uncounted is where nobody counts.
+type uncounted struct{}
+
+func (uncounted) UpdateEnded(update.Phase, string, time.Duration)              {}
+func (uncounted) PhaseEnded(update.Phase, update.Phase, string, time.Duration) {}
+func (uncounted) MaintenanceEnded(time.Duration)                               {}
+func (uncounted) BackupFailed()                                                {}
+func (uncounted) DrushAnswered(string, string, time.Duration)                  {}
+func (uncounted) NotificationSent(bool)                                        {}
+
+// Notifier starts the notification of a transition. Asking twice for one is asking once.
+type Notifier interface {
+	Notify(ctx context.Context, n update.Notification) error
+}
+
+// Webhook sends one notification. Calling it twice sends it twice, with one id.
+type Webhook interface {
+	Send(ctx context.Context, n update.Notification) error
 }
 
 // Deps are what the activities work with.
@@ -49,15 +79,21 @@ type Deps struct {
 	Metrics Metrics
 	// Namespaces are those whose sites are served; none means all of them.
 	Namespaces []string
+	// Notifier is nil where nobody is told of transitions.
+	Notifier Notifier
+	// Webhook is nil where the worker sends no notifications.
+	Webhook Webhook
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
 type Activities struct {
-	client  client.Client
-	exec    Executor
-	clock   Clock
-	prober  Prober
-	metrics Metrics
+	client   client.Client
+	exec     Executor
+	clock    Clock
+	prober   Prober
+	metrics  Metrics
+	notifier Notifier
+	webhook  Webhook
 	// namespaces are empty where every site is served.
 	namespaces []string
 }
@@ -67,7 +103,13 @@ func New(deps Deps) *Activities {
 	if deps.Clock == nil {
 		deps.Clock = realClock{}
 	}
-	return &Activities{client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics, namespaces: deps.Namespaces}
+	if deps.Metrics == nil {
+		deps.Metrics = uncounted{}
+	}
+	return &Activities{
+		client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics,
+		notifier: deps.Notifier, webhook: deps.Webhook, namespaces: deps.Namespaces,
+	}
 }
 
 type realClock struct{}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/activity"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/drush"
+	"github.com/drupdate/drupdate/internal/metrics"
 	"github.com/drupdate/drupdate/internal/podexec"
 	"github.com/drupdate/drupdate/internal/siteimage"
 	"github.com/drupdate/drupdate/internal/update"
@@ -35,6 +39,8 @@ var errIncomplete = errors.New("the answer did not arrive whole")
 // partner is the container that is asked, and how Drush is called there.
 type partner struct {
 	exec    Executor
+	metrics Metrics
+	clock   Clock
 	drush   drush.Command
 	request podexec.Request
 }
@@ -51,14 +57,17 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 		return nil, err
 	}
 	if d == nil {
-		return nil, errNoDeployment
+		return nil, tooLong(ctx, errNoDeployment)
 	}
 	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
-	if err != nil {
+	switch {
+	case errors.Is(err, podexec.ErrNoReplicaSet):
+		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
+	case err != nil:
 		return nil, fmt.Errorf("find pods: %w", err)
-	}
-	if q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release) {
-		return nil, fmt.Errorf("find pods: the Deployment does not run %s", q.Release)
+	case q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release):
+		// Somebody set another image, or made the Deployment anew, since the rollout. Nobody else puts it back.
+		return nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment does not run %s", q.Release))
 	}
 	name := site.Spec.Runtime.Container
 	pod, err := podexec.Choose(pods, podexec.Choice{Container: name, ReplicaSet: set.UID, AllowNotReady: q.AllowNotReady})
@@ -69,7 +78,7 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
 	}
 	return &partner{
-		exec: a.exec, drush: drushOf(site),
+		exec: a.exec, metrics: a.metrics, clock: a.clock, drush: drushOf(site),
 		request: podexec.Request{Namespace: pod.Namespace, Pod: pod.Name, Container: name},
 	}, nil
 }
@@ -81,12 +90,10 @@ func drushOf(site *v1alpha1.DrupalSite) drush.Command {
 // ask asks one question and heartbeats meanwhile. The answer is complete: one that is not is a transient error.
 func (p *partner) ask(ctx context.Context, what string, argv []string, timeout time.Duration) (drush.Result, error) {
 	defer beat(ctx, what)()
-	r := p.request
-	r.Argv, r.Timeout = argv, timeout
-	result, err := p.exec.Run(ctx, r)
+	result, err := p.run(ctx, what, argv, timeout)
 	switch {
 	case errors.Is(err, podexec.ErrNoShell):
-		return result, permanent(update.FailureDrushMissing, "%s: the container %q has no shell", what, r.Container)
+		return result, permanent(update.FailureDrushMissing, "%s: the container %q has no shell", what, p.request.Container)
 	case err != nil:
 		return result, tooLong(ctx, fmt.Errorf("%s: %w", what, err))
 	case !result.Complete:
@@ -94,6 +101,38 @@ func (p *partner) ask(ctx context.Context, what string, argv []string, timeout t
 	}
 	return result, nil
 }
+
+// run runs one command, times it, and makes it a span of the activity's trace, if there is one.
+func (p *partner) run(ctx context.Context, what string, argv []string, timeout time.Duration) (drush.Result, error) {
+	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracerName).Start(ctx, what)
+	defer span.End()
+	r := p.request
+	r.Argv, r.Timeout = argv, timeout
+	began := p.clock.Now()
+	result, err := p.exec.Run(ctx, r)
+	if ctx.Err() != nil {
+		return result, err // It was cut short: its time says nothing about Drush.
+	}
+	answered := metrics.Unknown
+	if err == nil && result.Complete {
+		answered = metrics.Succeeded
+		if result.ExitCode != 0 {
+			answered = metrics.Failed
+		}
+	}
+	span.SetAttributes(attribute.String("drupdate.result", answered))
+	p.metrics.DrushAnswered(command(what), answered, p.clock.Now().Sub(began))
+	return result, err
+}
+
+// command is the Drush command in what a question is called: its first word after drush.
+func command(what string) string {
+	words := strings.Fields(what)
+	return words[min(1, len(words)-1)]
+}
+
+// tracerName is the scope of the activities' spans.
+const tracerName = "github.com/drupdate/drupdate/activities"
 
 // patience is after how many attempts a site without an answer counts as one that gives none: at the retry policy's pace
 // of 15 seconds at most, a quarter of an hour.

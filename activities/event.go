@@ -13,15 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// event records an Event once: its name is derived from the run and from what it says, so that a second attempt finds
-// the first. Whether an Event can be recorded never decides about a site, so a refusal is logged and forgotten.
+// event records an Event once: its name is derived from the activity that asks for it and from what it says, so that a
+// second attempt finds the first, and another transition in the same words has another. Whether an Event can be recorded never decides about a site, so a refusal is logged and forgotten.
 func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
 	now := metav1.NewTime(a.clock.Now())
 	e := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: eventName(site.Name, r)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: eventName(site.Name, activityID(ctx), r)},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind,
 			Namespace: site.Namespace, Name: site.Name, UID: site.UID, ResourceVersion: site.ResourceVersion,
@@ -38,13 +39,21 @@ func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r upd
 	case err == nil, apierrors.IsAlreadyExists(err):
 		return nil
 	case failureType(err) != "":
-		activity.GetLogger(ctx).Warn("event is not recorded", "site", r.Site.String(), "reason", r.Event.Reason, "error", clean(err.Error()))
+		activity.GetLogger(ctx).Warn("event is not recorded", logging.KeyReason, r.Event.Reason, logging.KeyError, clean(err.Error()))
 		return nil
 	}
 	return fmt.Errorf("record event %q of %q: %w", r.Event.Reason, r.Site, err)
 }
 
-func eventName(site string, r update.Report) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{r.Site.UID, r.RunID, r.Event.Reason, r.Event.Message}, "\x00")))
+// activityID is the activity's own in its run, the same in every attempt; empty outside of an activity.
+func activityID(ctx context.Context) string {
+	if !activity.IsActivity(ctx) {
+		return ""
+	}
+	return activity.GetInfo(ctx).ActivityID
+}
+
+func eventName(site, activityID string, r update.Report) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Site.UID, r.RunID, activityID, r.Event.Reason, r.Event.Message}, "\x00")))
 	return site + "." + hex.EncodeToString(sum[:8])
 }

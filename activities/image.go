@@ -31,7 +31,7 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 	}
 	switch {
 	case d == nil && c.UID == "":
-		return update.Change{}, errNoDeployment
+		return update.Change{}, tooLong(ctx, errNoDeployment)
 	case d == nil, c.UID != "" && c.UID != string(d.UID):
 		c.Replaced = true
 		return c, nil

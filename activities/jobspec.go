@@ -118,6 +118,10 @@ func (a *Activities) singleNodeClaims(ctx context.Context, d *appsv1.Deployment)
 		if err != nil {
 			return nil, fmt.Errorf("read PersistentVolumeClaim %q: %w", v.PersistentVolumeClaim.ClaimName, err)
 		}
+		if slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			return nil, permanent(update.FailureInvalid,
+				"build Job: the volume %q is for one pod only (ReadWriteOncePod), so that no Job can run beside the site", claim.Name)
+		}
 		if !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany) {
 			names = append(names, claim.Name)
 		}

@@ -35,6 +35,7 @@ const (
 	pullPatience    = 5 * time.Second  // a first failed pull often heals
 	configPatience  = 30 * time.Second // a Secret may still be on its way
 	replicaPatience = 10 * time.Second // a quota may be freed by the old pods
+	latePatience    = 15 * time.Second // the controller now and then reports a rollout late that is done seconds after
 	minRestarts     = 3
 	mostApplies     = 2
 )

@@ -192,10 +192,15 @@ func TestJudge(t *testing.T) {
 			s.since(reasonProgressDeadline, time.Minute)
 		}, nil},
 		{"our progress deadline, seen once", func(s *scene) { s.written(noon); s.progressing(reasonProgressDeadline, noon.Add(time.Second)) }, nil},
-		{"our progress deadline, seen twice", func(s *scene) {
+		{"our progress deadline, which may be gone in seconds", func(s *scene) {
 			s.written(noon)
 			s.progressing(reasonProgressDeadline, noon.Add(time.Second))
-			s.since(reasonProgressDeadline, time.Second)
+			s.since(reasonProgressDeadline, 14*time.Second)
+		}, nil},
+		{"our progress deadline, which stays", func(s *scene) {
+			s.written(noon)
+			s.progressing(reasonProgressDeadline, noon.Add(time.Second))
+			s.since(reasonProgressDeadline, 15*time.Second)
 		}, failed(reasonProgressDeadline, "the rollout exceeded the Deployment's progress deadline while waiting for the pods of 2.0 to be available")},
 		{"our progress deadline, before the controller observed the write", func(s *scene) {
 			s.progressing(reasonProgressDeadline, noon.Add(time.Second))

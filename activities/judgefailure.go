@@ -79,7 +79,7 @@ func (j *judgement) pastDeadline(l look, newest *appsv1.ReplicaSet, judged time.
 	if !known || !judged.After(written) {
 		return
 	}
-	if _, again := j.sight(reasonProgressDeadline, l.now, before); again {
+	if j.lasting(reasonProgressDeadline, l.now, before, latePatience) {
 		j.end(update.RolloutFailed, reasonProgressDeadline,
 			fmt.Sprintf("the rollout exceeded the Deployment's progress deadline while waiting for %s", j.waitingFor))
 	}

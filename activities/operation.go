@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -38,7 +39,7 @@ func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (upda
 	if err != nil {
 		return update.OperationResult{}, err
 	}
-	name := sitejob.Name(site.Name, o.RunID, string(o.Kind))
+	name := sitejob.Name(site.Name, o.RunID, jobStep(o))
 	state := operationBeat{Text: "looking for Job " + name}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &state) // The journal on the backup volume guards what is lost here.
@@ -51,6 +52,8 @@ func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (upda
 		}
 		if result != nil {
 			result.Job = name
+			activity.GetLogger(ctx).Info("operation ended", logging.KeyRelease, o.Release, logging.KeyOperation, string(o.Kind),
+				logging.KeyJob, name, logging.KeyOutcome, string(result.Outcome), logging.KeyStep, result.Step)
 			return *result, nil
 		}
 		state = seen
@@ -59,6 +62,14 @@ func (a *Activities) RunOperation(ctx context.Context, o update.Operation) (upda
 			return update.OperationResult{}, err
 		}
 	}
+}
+
+// jobStep names the Job of an operation among those of its run.
+func jobStep(o update.Operation) string {
+	if o.Attempt <= 1 {
+		return string(o.Kind)
+	}
+	return fmt.Sprintf("%s-%d", o.Kind, o.Attempt)
 }
 
 // lookAtJob looks once. Without a result it goes on.
@@ -96,6 +107,9 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	job, err := a.buildJob(ctx, site, o, name)
 	if err == nil {
 		err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker))
+		if err == nil {
+			activity.GetLogger(ctx).Info("operation begins", logging.KeyRelease, o.Release, logging.KeyOperation, string(o.Kind), logging.KeyJob, name)
+		}
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			return operationBeat{Text: "Job " + name + " is made", Seen: true}, nil, nil
 		}

@@ -237,6 +237,30 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 	}
 }
 
+func TestARepeatedOperationHasAJobOfItsOwn(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, attempt := range []int{0, 1, 2, 3} {
+		names[jobStep(update.Operation{Kind: update.OperationRestore, Attempt: attempt})] = true
+	}
+	require.Equal(t, map[string]bool{"restore": true, "restore-2": true, "restore-3": true}, names)
+}
+
+func TestAVolumeForOnePodOnlyKeepsTheDatabaseAsItIs(t *testing.T) {
+	t.Parallel()
+	d := testDeployment("2.0")
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "files", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "files"},
+	}}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "files"}}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	got, err := do(newWorld(t, testSite(), d, claim), update.RunOperation, updateOperation())
+	require.NoError(t, err)
+	require.Equal(t, update.Failed, got.Outcome)
+	require.False(t, got.Touched)
+	require.Contains(t, got.Message, `the volume "files" is for one pod only (ReadWriteOncePod)`)
+}
+
 func TestTheHeartbeatSaysWhatHoldsThePod(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{

@@ -2,7 +2,9 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/update"
@@ -14,13 +16,35 @@ const (
 	nameLength  = 128
 )
 
-// PendingUpdates asks drush updatedb:status. "None" is answered by proof only.
+// PendingUpdates asks drush updatedb:status, and whether the database is ahead of the code, which that does not tell.
+// "None" is answered by proof only, and so is "Ahead".
 func (a *Activities) PendingUpdates(ctx context.Context, q update.Question) (update.Pending, error) {
 	p, err := a.partner(ctx, q)
 	if err != nil {
 		return update.Pending{}, err
 	}
-	return p.pending(ctx)
+	answer, err := p.pending(ctx)
+	if err != nil || answer.State == update.PendingUnknown {
+		return answer, err
+	}
+	return p.unlessAhead(ctx, answer)
+}
+
+// unlessAhead is the answer, unless it is proven that the database belongs to newer code. No proof is no obstacle: a site
+// whose Drush cannot be asked this has been updated without the question all the time.
+func (p *partner) unlessAhead(ctx context.Context, answer update.Pending) (update.Pending, error) {
+	r, err := p.ask(ctx, "drush php:eval", p.drush.UpdatesAhead(), pendingTimeout)
+	if err != nil {
+		return update.Pending{}, err
+	}
+	names, known := drush.ParseUpdatesAhead(r)
+	if !known || len(names) == 0 {
+		return answer, nil
+	}
+	ahead := update.Pending{State: update.PendingAhead, Count: len(names), Updates: bounded(names)}
+	ahead.Message = fmt.Sprintf("the database has had %d updates that this release does not know, so it belongs to a newer one: %s",
+		ahead.Count, strings.Join(ahead.Updates, ", "))
+	return ahead, nil
 }
 
 func (p *partner) pending(ctx context.Context) (update.Pending, error) {
@@ -37,10 +61,19 @@ func (p *partner) pending(ctx context.Context) (update.Pending, error) {
 		answer.State = update.PendingSome
 	case drush.UpdatesUnknown:
 	}
+	names := make([]string, 0, len(status.Pending))
 	for _, u := range status.Pending {
-		answer.Updates = append(answer.Updates, cut(clean(u.String()), nameLength))
+		names = append(names, u.String())
 	}
-	slices.Sort(answer.Updates)
-	answer.Updates = answer.Updates[:min(len(answer.Updates), mostUpdates)]
+	answer.Updates = bounded(names)
 	return answer, nil
+}
+
+// bounded sorts names of updates and keeps what an answer may carry.
+func bounded(names []string) []string {
+	for i := range names {
+		names[i] = cut(clean(names[i]), nameLength)
+	}
+	slices.Sort(names)
+	return slices.Clip(names[:min(len(names), mostUpdates)])
 }

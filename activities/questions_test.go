@@ -4,11 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/internal/drush"
@@ -83,6 +90,37 @@ func TestWhatIsNoAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
+func TestADatabaseThatBelongsToNewerCode(t *testing.T) {
+	t.Parallel()
+	ahead := said(0, `{"drupdate_ahead":["system_update_11000","node_post_update_x"]}`, "")
+	for _, c := range []struct {
+		name    string
+		pending drush.Result
+		answer  any
+		want    update.PendingState
+	}{
+		{"ahead, and nothing is pending", nonePending, ahead, update.PendingAhead},
+		{"ahead, though something is pending as well", somePending, ahead, update.PendingAhead},
+		{"not ahead", nonePending, said(0, `{"drupdate_ahead":[]}`, ""), update.PendingNone},
+		{"no proof is no obstacle", somePending, said(1, "", "php:eval is not allowed here"), update.PendingSome},
+		{"not known whether anything is pending: it is not asked", said(0, "", ""), ahead, update.PendingUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := serving(t)
+			w.exec.answers["updatedb:status"], w.exec.answers["php:eval"] = []any{c.pending}, []any{c.answer}
+			got := twice(w, update.PendingUpdates, ask2)
+			require.Equal(t, c.want, got.State)
+			if c.want == update.PendingAhead {
+				require.Equal(t, update.Pending{
+					State: update.PendingAhead, Count: 2, Updates: []string{"node_post_update_x", "system_update_11000"},
+					Message: "the database has had 2 updates that this release does not know, so it belongs to a newer one: node_post_update_x, system_update_11000",
+				}, got)
+			}
+		})
+	}
+}
+
 func TestWhomToAsk(t *testing.T) {
 	t.Parallel()
 	d := testDeployment("2.0")
@@ -115,6 +153,68 @@ func TestWhomToAsk(t *testing.T) {
 			require.Empty(t, w.exec.asked)
 		})
 	}
+}
+
+// outlast asks until the answer is final, as a workflow does, and returns the error that ends it.
+func outlast[In, Out any](w *world, op update.Op[In, Out], in In) error {
+	w.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	Register(env, New(Deps{Client: w.client, Exec: w.exec, Clock: w.clock, Prober: w.prober}))
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: time.Minute,
+			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1, MaximumAttempts: 2 * patience},
+		})
+		return workflow.ExecuteActivity(ctx, string(op), in).Get(ctx, nil)
+	})
+	require.True(w.t, env.IsWorkflowCompleted())
+	return env.GetWorkflowError()
+}
+
+// A site that can be asked no more is found out in the end: a run that waited for ever would hold the site half way.
+func TestASiteThatStaysSilentIsGivenUp(t *testing.T) {
+	t.Parallel()
+	d := testDeployment("2.0")
+	down := testDeployment("2.0", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
+	fresh := testReplicaSet(d, "blog-2", 2)
+	back := testDeployment("1.0")
+	old := testReplicaSet(back, "blog-1", 1)
+	for _, c := range []struct {
+		name    string
+		objects []client.Object
+	}{
+		{"the Deployment is gone", nil},
+		{"its controller makes no ReplicaSet", []client.Object{d}},
+		{"there is no pod", []client.Object{d, fresh}},
+		{"somebody has set another image", []client.Object{back, old, testPod(old, "blog-1-a")}},
+		{"no pod is available", []client.Object{down, fresh}},
+		{"no answer arrives whole", []client.Object{d, fresh, testPod(fresh, "blog-2-a")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(c.objects, testSite())...)
+			cut := []any{drush.Result{Note: "the output was cut off"}}
+			w.exec.answers = map[string][]any{"cache:rebuild": cut, "updatedb:status": cut, "--fields=bootstrap": cut}
+			requireFailure(t, outlast(w, update.VerifySite, ask2), update.FailureNoAnswer)
+			if c.name == "no pod is available" {
+				return // only the verification asks for that
+			}
+			requireFailure(t, outlast(w, update.RebuildCaches, ask2), update.FailureNoAnswer)
+			requireFailure(t, outlast(w, update.PendingUpdates, ask2), update.FailureNoAnswer)
+		})
+	}
+}
+
+func TestAnAbsentAPIServerIsNoSilenceOfTheSite(t *testing.T) {
+	t.Parallel()
+	w := serving(t)
+	w.funcs.Get = func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return apierrors.NewServiceUnavailable("away")
+	}
+	requireFailure(t, outlast(w, update.VerifySite, ask2), "")
 }
 
 func TestAContainerWithoutAShellIsPermanent(t *testing.T) {
@@ -211,6 +311,14 @@ func TestVerifySite(t *testing.T) {
 			2,
 		},
 		{
+			"an enabled module without code",
+			[]any{healthy},
+			[]any{nonePending},
+			nil,
+			update.Answer{Outcome: update.Failed, Reason: update.ReasonVerifyFailed, Message: "an enabled module or theme has no code in the image"},
+			2,
+		},
+		{
 			"no page",
 			[]any{healthy},
 			[]any{nonePending},
@@ -225,6 +333,9 @@ func TestVerifySite(t *testing.T) {
 			w := serving(t)
 			w.prober = c.prober
 			w.exec.answers = map[string][]any{"--fields=bootstrap": c.status, "updatedb:status": c.pending}
+			if c.name == "an enabled module without code" {
+				w.exec.answers["core:requirements"] = []any{said(0, `{"invalid_module":{"title":"Invalid module"}}`, "")}
+			} // else nobody answers, and that is no sign
 			got, err := do(w, update.VerifySite, ask2)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)

@@ -22,6 +22,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	bind(r, update.SuspendCron, a.SuspendCron)
 	bind(r, update.ResumeCron, a.ResumeCron)
 	bind(r, update.RunOperation, a.RunOperation)
+	bind(r, update.SendNotification, a.SendNotification)
 }
 
 // bind registers fn under the operation's name; a wrong type does not build. Every result passes classify here.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,8 +25,8 @@ const conflictRetries = 5
 // errBusy ends a report that is for idle sites only.
 var errBusy = errors.New("a run is open")
 
-// WriteReport writes what the worker owns: its share of status, the annotation updateInProgress, and an Event. Each
-// part is skipped where it is already true, so twice is once. A mark is set before the status and cleared after it:
+// WriteReport writes what the worker owns: its share of status, the annotation updateInProgress, an Event, and
+// the start of a notification. Each part is skipped where it is already true, so twice is once. A mark is set before the status and cleared after it:
 // a site whose status says that a run is under way carries the annotation.
 func (a *Activities) WriteReport(ctx context.Context, r update.Report) (update.None, error) {
 	var err error
@@ -64,10 +63,12 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 			return err
 		}
 	}
-	if r.Event == nil {
-		return nil
+	if r.Event != nil {
+		if err := a.event(ctx, site, r); err != nil {
+			return err
+		}
 	}
-	return a.event(ctx, site, r)
+	return a.notify(ctx, site, r)
 }
 
 // writeStatus applies the worker's share of status if the report changes it. The resource version makes it fail with a
@@ -93,11 +94,12 @@ func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	if err != nil {
 		return fmt.Errorf("write status of %q: %w", r.Site, a.goneIfMissing(err, r.Site))
 	}
+	a.count(before, after, r)
+	told(ctx, before, after)
 	if err := a.enforce(ctx, object, after); err != nil {
 		return fmt.Errorf("write status of %q: %w", r.Site, err)
 	}
 	site.SetResourceVersion(object.GetResourceVersion())
-	a.count(before, after)
 	return nil
 }
 
@@ -118,21 +120,6 @@ func (a *Activities) enforce(ctx context.Context, object *unstructured.Unstructu
 	}
 	object.SetResourceVersion(site.ResourceVersion)
 	return nil
-}
-
-// count tells the metrics about a run that ended with this write; a repeated report writes nothing and counts nothing.
-func (a *Activities) count(before, after ownedStatus) {
-	if a.metrics == nil || after.Run == nil || after.Run.FinishedAt == nil {
-		return
-	}
-	if before.Run != nil && before.Run.RunID == after.Run.RunID && before.Run.FinishedAt != nil {
-		return
-	}
-	var took time.Duration
-	if after.Run.StartedAt != nil {
-		took = after.Run.FinishedAt.Sub(after.Run.StartedAt.Time)
-	}
-	a.metrics.RunEnded(update.Phase(after.Run.Phase), took)
 }
 
 // mark sets or clears the annotation updateInProgress by a narrow apply. Whoever else set it by hand shares the field,

@@ -72,7 +72,7 @@ func TestAReportFromMarkToEnd(t *testing.T) {
 	require.Equal(t, "true", site.Annotations[v1alpha1.AnnotationUpdateInProgress])
 	require.Equal(t, v1alpha1.ReleaseStatus{Serving: "1.0", Failsafe: "1.0", Target: "2.0"}, site.Status.Release)
 	require.Equal(t, &v1alpha1.RunStatus{
-		WorkflowID: "site/sites/blog", RunID: "r1", Phase: "RollingOut", Message: "Moving to 2.0.", StartedAt: &begun,
+		WorkflowID: "site/sites/blog", RunID: "r1", Phase: "RollingOut", Message: "Moving to 2.0.", StartedAt: &begun, PhaseStartedAt: &begun,
 	}, site.Status.Run)
 	require.Equal(t, []metav1.Condition{{
 		Type: "Updating", Status: "True", Reason: "RollingOut", Message: "Moving to 2.0.", ObservedGeneration: 7, LastTransitionTime: begun,
@@ -134,7 +134,8 @@ func TestANewRunKeepsAnOperationThatNobodySettled(t *testing.T) {
 	}))
 	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseVerifying, Message: "m"})
 	require.NoError(t, err)
-	require.Equal(t, &v1alpha1.RunStatus{RunID: "r1", Operation: "lost", Phase: "Verifying", Message: "m"}, w.site().Status.Run)
+	begun := metav1.NewTime(noon.Local())
+	require.Equal(t, &v1alpha1.RunStatus{RunID: "r1", Operation: "lost", Phase: "Verifying", PhaseStartedAt: &begun, Message: "m"}, w.site().Status.Run)
 	_, err = do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Operation: new("")})
 	require.NoError(t, err)
 	require.Empty(t, w.site().Status.Run.Operation)
@@ -243,21 +244,4 @@ func TestThoseBackupsAreListedThatTheVolumeKeeps(t *testing.T) {
 		take(n, "2.0", failed)
 	}
 	require.Equal(t, []string{"b23", "b22", "b21", "b20", "b09"}, names())
-}
-
-type counter map[update.Phase][]time.Duration
-
-func (c counter) RunEnded(result update.Phase, took time.Duration) {
-	c[result] = append(c[result], took)
-}
-
-func TestARunIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	ended := counter{}
-	w := newWorld(t, testSite())
-	w.metrics = ended
-	twice(w, update.WriteReport, started())
-	w.clock.now = noon.Add(90 * time.Second)
-	twice(w, update.WriteReport, rolledBack())
-	require.Equal(t, counter{update.PhaseRolledBack: {90 * time.Second}}, ended)
 }

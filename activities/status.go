@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -129,12 +130,19 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 		s.Run = &v1alpha1.RunStatus{}
 	}
 	if r.RunID != "" && s.Run.RunID != r.RunID {
-		s.Run = &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation, Unsecured: s.Run.Unsecured}
+		next := &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation, Unsecured: s.Run.Unsecured}
+		if next.Operation != "" {
+			next.MaintenanceSince = s.Run.MaintenanceSince
+		}
+		s.Run = next
 	}
 	if r.WorkflowID != "" {
 		s.Run.WorkflowID = r.WorkflowID
 	}
 	if r.Phase != "" {
+		if s.Run.Phase != string(r.Phase) || s.Run.PhaseStartedAt == nil {
+			s.Run.PhaseStartedAt = stamp(now)
+		}
 		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
 	}
 	if r.Operation != nil {
@@ -143,17 +151,33 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 	stampRun(s.Run, r, now)
 }
 
-// stampRun writes when a run started and finished. The first report of either counts.
+// stampRun writes when a run started and finished. The first report of either counts; a run that goes on to another
+// target after an end starts again.
 func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) {
+	if r.Started && (run.StartedAt == nil || run.FinishedAt != nil) {
+		run.StartedAt = stamp(now)
+	}
 	switch {
 	case r.Finished && run.FinishedAt == nil:
 		run.FinishedAt = stamp(now)
 	case r.Phase != "" && !r.Finished:
 		run.FinishedAt = nil // The run goes on to another target.
 	}
-	if r.Started && run.StartedAt == nil {
-		run.StartedAt = stamp(now)
+	switch {
+	case maintenanceOver(r):
+		run.MaintenanceSince = nil
+	case r.Operation != nil && *r.Operation != "" && run.MaintenanceSince == nil:
+		run.MaintenanceSince = stamp(now)
 	}
+}
+
+// maintenanceOver tells whether a report says that the run holds the site in maintenance mode no longer: the operation
+// put the flag back, or the run ended and did not leave the site to a person.
+func maintenanceOver(r update.Report) bool {
+	if r.Maintenance == sitejob.FlagOff || r.Phase == update.PhaseVerifying {
+		return true
+	}
+	return r.Finished && r.Phase != update.PhaseFrozen && r.Phase != update.PhaseRestoreFailed
 }
 
 // conditionsOf are the conditions that a report sets. The phase of a run makes Updating, unless the report names it.

@@ -15,11 +15,11 @@ const (
 	verifyPause = 5 * time.Second
 )
 
-// errNotAvailable is transient: pods become available on their own, or the workflow's limit ends the question.
+// errNotAvailable is transient: pods become available on their own, or the patience ends.
 var errNotAvailable = errors.New("the Deployment has no available pod")
 
 // VerifySite asks whether the site works at the release: the Deployment is available, Drupal bootstraps, no database
-// update is pending, and, where a prober is set and the site has a URI, a page is served.
+// update is pending, no enabled module is without code, and, where a prober is set and the site has a URI, a page is served.
 func (a *Activities) VerifySite(ctx context.Context, q update.Question) (update.Answer, error) {
 	for n := 1; ; n++ {
 		answer, err := a.verify(ctx, q)
@@ -45,7 +45,7 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 		return update.Answer{}, err
 	}
 	if d == nil || !available(d) {
-		return update.Answer{}, errNotAvailable
+		return update.Answer{}, tooLong(ctx, errNotAvailable)
 	}
 	p, err := a.partner(ctx, q)
 	if err != nil {
@@ -57,7 +57,17 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 	if answer, err := p.nothingPending(ctx); err != nil || answer.Outcome != update.Succeeded {
 		return answer, err
 	}
+	if p.lacksCode(ctx) {
+		return unwell(update.Failed, "an enabled module or theme has no code in the image"), nil
+	}
 	return a.servesPage(ctx, site.Spec.Runtime.URI)
+}
+
+// lacksCode asks for what Drush passes over in silence. An answer that does not come is no sign of anything, and keeps
+// nobody waiting: the question asks every module, and some of those ask the world outside.
+func (p *partner) lacksCode(ctx context.Context) bool {
+	r, err := p.ask(ctx, "drush core:requirements", p.drush.Requirements(), statusTimeout)
+	return err == nil && drush.ParseMissingCode(r)
 }
 
 // servesPage asks for a page, where there is somebody to ask and an address to ask for.

@@ -40,6 +40,15 @@ func TestNobodyMayDeleteOrReadManySecretsOrTakeRights(t *testing.T) {
 	}
 }
 
+// A cache of pods is a cache of all pods of the cluster: the watcher cannot even begin one.
+func TestTheWatcherSeesNoPods(t *testing.T) {
+	t.Parallel()
+	for _, right := range grants(t, "watcher") {
+		_, resource, _ := strings.Cut(right, " ")
+		require.NotContains(t, []string{"pods", "apps/replicasets", "batch/jobs"}, resource, right)
+	}
+}
+
 func TestTheProcessesRunWithoutPrivileges(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"watcher", "worker"} {

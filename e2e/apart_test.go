@@ -14,7 +14,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
-	"go.temporal.io/api/proxy"
+	payloads "go.temporal.io/api/proxy"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/encoding/protojson"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,9 +95,9 @@ func requireEncrypted(t *testing.T, run *v1alpha1.RunStatus) {
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), "no_such.service", "what Drush said is in a failure, and failures are encrypted")
 	count := 0
-	err = proxy.VisitPayloads(t.Context(), h, proxy.VisitPayloadsOptions{
+	err = payloads.VisitPayloads(t.Context(), h, payloads.VisitPayloadsOptions{
 		SkipSearchAttributes: true,
-		Visitor: func(_ *proxy.VisitPayloadsContext, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+		Visitor: func(_ *payloads.VisitPayloadsContext, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 			for _, p := range payloads {
 				count++
 				require.Equal(t, codec.Encoding, string(p.Metadata[converter.MetadataEncoding]))

@@ -171,6 +171,20 @@ func TestTwoSitesWithOneDeploymentName(t *testing.T) {
 	require.Equal(t, v1alpha1.ReasonAvailable, w.reason(v1alpha1.ConditionReady))
 }
 
+func TestAReleaseOlderThanTheDatabaseIsNotUpdatedTo(t *testing.T) {
+	t.Parallel()
+	w := newSite(t)
+	w.want("10.3.6")
+	w.ends("10.3.6", update.PhaseSucceeded)
+	before := w.simsite("db", "show", w.database)
+	w.want("10.3.2")
+	w.ends("10.3.2", update.PhaseRolledBack)
+	require.Equal(t, update.ReasonDatabaseAhead, w.reason(v1alpha1.ConditionCodeUpdateFailed))
+	require.Contains(t, w.condition(v1alpha1.ConditionCodeUpdateFailed).Message, "study_upd_update_10001")
+	require.Equal(t, before, w.simsite("db", "show", w.database), "the database is as it was")
+	w.serves("10.3.6")
+}
+
 func TestNoFailsafeYet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

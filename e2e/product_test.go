@@ -13,8 +13,11 @@ import (
 	"time"
 )
 
-// watcher and worker are drupdate's processes.
-var watcher, worker *process
+// watcher and worker are drupdate's processes, and the flags that lead both to a collector of traces, and the worker to a webhook.
+var (
+	watcher, worker  *process
+	tracesTo, hookTo []string
+)
 
 // The ports of health and metrics; each process has two in a row.
 const (
@@ -26,6 +29,9 @@ const (
 // returns what stops them and looks back at what they did.
 func launch() (func() error, error) {
 	var err error
+	if tracesTo, hookTo, err = outlets(); err != nil {
+		return nil, err
+	}
 	if watcher, err = startWatcher(); err != nil {
 		return nil, err
 	}
@@ -41,13 +47,15 @@ func launch() (func() error, error) {
 }
 
 func startWatcher(env ...string) (*process, error) {
-	p := newProcess(watcherPort, kubeconfigOf(systemNamespace, "drupdate-watcher"), "watcher", "--leader-elect", "--leader-elect-namespace", systemNamespace)
+	args := append([]string{"watcher", "--leader-elect", "--leader-elect-namespace", systemNamespace}, tracesTo...)
+	p := newProcess(watcherPort, kubeconfigOf(systemNamespace, "drupdate-watcher"), args...)
 	p.command.Env = append(p.command.Env, env...)
 	return p, p.run()
 }
 
 func startWorker() (*process, error) {
-	p := newProcess(workerPort, kubeconfigOf(systemNamespace, "drupdate-worker"), "worker")
+	args := append(append([]string{"worker"}, tracesTo...), hookTo...)
+	p := newProcess(workerPort, kubeconfigOf(systemNamespace, "drupdate-worker"), args...)
 	return p, p.run()
 }
 

@@ -105,8 +105,8 @@ func notReady(reason, message string) metav1.Condition {
 
 // writeStatus writes what the watcher owns of the status, and nothing if that is there already. The object's UID goes
 // along, so that a site of the same name that was created meanwhile is not written to.
-func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, want []metav1.Condition) error {
-	if !stamp(site, want, metav1.Time{Time: r.now()}.Rfc3339Copy()) {
+func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, want []metav1.Condition, aborted string) error {
+	if changed := stamp(site, want, metav1.Time{Time: r.now()}.Rfc3339Copy()); !changed && aborted == site.Status.ObservedAbort {
 		return nil
 	}
 	list := make([]any, 0, len(want))
@@ -117,9 +117,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 		}
 		list = append(list, c)
 	}
+	status := map[string]any{"observedGeneration": site.Generation, "conditions": list}
+	if aborted != "" {
+		status["observedAbort"] = aborted
+	}
 	body := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": site.Namespace, "name": site.Name, "uid": string(site.UID)},
-		"status":   map[string]any{"observedGeneration": site.Generation, "conditions": list},
+		"status":   status,
 	}}
 	body.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DrupalSite"))
 	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body),

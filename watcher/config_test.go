@@ -2,8 +2,12 @@ package watcher
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -26,4 +30,24 @@ func TestManagerCachesTheConfiguredNamespacesOnly(t *testing.T) {
 	options := ManagerOptions(Config{Namespaces: []string{"a", "b"}})
 	require.Len(t, options.Cache.DefaultNamespaces, 2)
 	require.Contains(t, options.Cache.DefaultNamespaces, "a")
+}
+
+func TestNoPodAndNoSecretIsCached(t *testing.T) {
+	t.Parallel()
+	disabled := ManagerOptions(Config{}).Client.Cache.DisableFor
+	require.Len(t, disabled, 1)
+	require.IsType(t, &corev1.Secret{}, disabled[0])
+	require.NotNil(t, ManagerOptions(Config{}).Cache.DefaultTransform, "what is cached is stripped of what nobody reads")
+}
+
+// An error that lasts is met every two minutes at the least, and one that is over is forgotten.
+func TestFailuresAreTriedAgainWithinTwoMinutes(t *testing.T) {
+	t.Parallel()
+	limiter, site := failures(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shops", Name: "shop"}}
+	require.Equal(t, time.Second, limiter.When(site))
+	for range 50 {
+		require.LessOrEqual(t, limiter.When(site), 2*time.Minute)
+	}
+	limiter.Forget(site)
+	require.Equal(t, time.Second, limiter.When(site))
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -19,9 +20,12 @@ type fakeStarter struct {
 	mu        sync.Mutex
 	open      map[string]bool
 	retargets []update.Retarget
-	checks    int
-	calls     int
-	err       error
+	aborts    int
+	// abortedAfter is how many retargets there were when a run was last aborted.
+	abortedAfter int
+	checks       int
+	calls        int
+	err          error
 }
 
 func (f *fakeStarter) call(fn func()) error {
@@ -43,6 +47,17 @@ func (f *fakeStarter) Retarget(_ context.Context, site update.Site, target updat
 		f.open[site.UpdateID()] = true
 		f.retargets = append(f.retargets, target)
 	})
+}
+
+func (f *fakeStarter) Abort(_ context.Context, site update.Site) (bool, error) {
+	var open bool
+	err := f.call(func() {
+		if open = f.open[site.UpdateID()]; open {
+			f.aborts++
+			f.abortedAfter = len(f.retargets)
+		}
+	})
+	return open, err
 }
 
 func (f *fakeStarter) Check(_ context.Context, site update.Site) error {
@@ -127,3 +142,6 @@ func (siteConverter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) 
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }
+
+// untraced is where spans go in tests that do not look at them.
+var untraced = noop.NewTracerProvider().Tracer("")

@@ -20,7 +20,9 @@ type memo struct {
 	// update, recovery and check pace the requests to Temporal, image the writes of images.
 	update, recovery, check, image pacer
 	// askAt is when Temporal is asked again whether the run is open.
-	askAt   time.Time
+	askAt time.Time
+	// aborted is the value of the annotation drupdate.dev/abort that was acted on, which the cache may not know yet.
+	aborted string
 	refusal refusal
 }
 

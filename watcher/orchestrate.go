@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -33,7 +34,7 @@ func (r *Reconciler) orchestrate(ctx context.Context, v *view, d decision, after
 	*after = soonest(*after, made.after)
 	if errors.Is(err, ErrUnavailable) {
 		*after = soonest(*after, r.breaker.retryIn(r.now()))
-		log.FromContext(ctx).V(1).Info("temporal cannot be reached", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("temporal cannot be reached", logging.KeyError, err.Error())
 		return true, nil
 	}
 	return err != nil && wasUnreachable(v.site), err
@@ -104,7 +105,7 @@ func (r *Reconciler) requestCheck(ctx context.Context, v *view, d decision) (req
 		return request{}, err
 	}
 	v.memo.check.done(key, r.now())
-	log.FromContext(ctx).Info("check requested", "workflowID", site.CheckID(), "cause", d.cause)
+	log.FromContext(ctx).Info("check requested", logging.KeyWorkflowID, site.CheckID(), logging.KeyCause, d.cause)
 	return request{called: true, after: v.memo.check.step}, nil
 }
 
@@ -171,7 +172,8 @@ func (r *Reconciler) retarget(ctx context.Context, site *v1alpha1.DrupalSite, ca
 	if err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("update requested", "workflowID", siteOf(site).UpdateID(), "to", target.Release, "cause", cause)
+	log.FromContext(ctx).Info("update requested", logging.KeyWorkflowID, siteOf(site).UpdateID(),
+		logging.KeyRelease, target.Release, logging.KeyCause, cause)
 	return nil
 }
 

@@ -46,6 +46,8 @@ type view struct {
 type outcome struct {
 	found       findings
 	unreachable bool
+	// aborted is the value of the annotation drupdate.dev/abort that was acted on, now or earlier.
+	aborted string
 	// after is when the site has to be looked at again; zero leaves it to events.
 	after time.Duration
 }
@@ -63,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	done, err := r.act(ctx, v, decide(v.site, v.workload))
 	want := conditions(v.site, v.workload, done.found, done.unreachable)
-	if err := errors.Join(err, r.writeStatus(ctx, v.site, want)); err != nil {
+	if err := errors.Join(err, r.writeStatus(ctx, v.site, want, done.aborted)); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.announce(v.site, want)
@@ -111,15 +113,18 @@ func (r *Reconciler) confirm(ctx context.Context, v *view) (*view, error) {
 // act does what was decided, and what needs no decision. A step that fails does not keep the next ones from being made.
 func (r *Reconciler) act(ctx context.Context, v *view, d decision) (outcome, error) {
 	if d.cause == causeConflict {
-		return outcome{after: conflictPoll, unreachable: wasUnreachable(v.site)}, nil
+		return outcome{after: conflictPoll, unreachable: wasUnreachable(v.site), aborted: v.site.Status.ObservedAbort}, nil
 	}
 	var done outcome
-	var errs [5]error
+	var errs [6]error
 	done.found, errs[0] = r.ensureChildren(ctx, v)
 	errs[1] = r.adopt(ctx, v)
 	done.after, errs[2] = r.ensureImage(ctx, v, d)
 	done.found.secret, errs[3] = r.missingSecret(ctx, v)
-	done.unreachable, errs[4] = r.orchestrate(ctx, v, d, &done.after)
+	// Before a new target is signalled: the run that it gives up must not take that one instead.
+	errs[4] = r.abort(ctx, v, &done)
+	unreachable, err := r.orchestrate(ctx, v, d, &done.after)
+	done.unreachable, errs[5] = done.unreachable || unreachable, err
 	if done.found.secret != "" {
 		done.after = soonest(done.after, secretPoll)
 	}

@@ -77,13 +77,18 @@ func Setup(mgr ctrl.Manager, cfg Config, starter Starter) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: cfg.concurrency(),
 			ReconciliationTimeout:   reconcileTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](failureFirst, failureMost),
+			RateLimiter:             failures(),
 		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("watcher: %w", err)
 	}
 	return nil
+}
+
+// failures paces the reconciles that return an error.
+func failures() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](failureFirst, failureMost)
 }
 
 // newReconciler makes a reconciler that reads from a manager's caches, and the index that it needs.

@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -24,6 +27,8 @@ var ErrUnavailable = errors.New("temporal unavailable")
 type Starter interface {
 	// Retarget signals the site's run, and starts one if none is open.
 	Retarget(ctx context.Context, site update.Site, target update.Retarget) error
+	// Abort gives the site's open run up; false means that none is open.
+	Abort(ctx context.Context, site update.Site) (bool, error)
 	// Check starts a check of the site; one that is under way counts as started.
 	Check(ctx context.Context, site update.Site) error
 	// Open tells whether a workflow is open; one that does not exist is not.
@@ -37,6 +42,7 @@ type temporalClient interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	DescribeWorkflow(ctx context.Context, workflowID, runID string) (*client.WorkflowExecutionDescription, error)
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
@@ -45,23 +51,27 @@ type temporalClient interface {
 type TemporalStarter struct {
 	client    temporalClient
 	taskQueue string
+	tracer    trace.Tracer
 	log       logr.Logger
 	// plain is set once the server turned out not to know our search attributes; then runs do without.
 	plain atomic.Bool
 }
 
 // NewStarter makes a Starter of a Temporal client, which may be a lazy one: Temporal need not be up. Runs are put on the
-// task queue of the configuration.
-func NewStarter(c client.Client, cfg Config, log logr.Logger) *TemporalStarter {
-	return newStarter(c, cfg.taskQueue(), log)
+// task queue of the configuration. The tracer makes the first span of each request's trace.
+func NewStarter(c client.Client, cfg Config, tracer trace.Tracer, log logr.Logger) *TemporalStarter {
+	return newStarter(c, cfg.taskQueue(), tracer, log)
 }
 
-func newStarter(c temporalClient, taskQueue string, log logr.Logger) *TemporalStarter {
-	return &TemporalStarter{client: c, taskQueue: taskQueue, log: log}
+func newStarter(c temporalClient, taskQueue string, tracer trace.Tracer, log logr.Logger) *TemporalStarter {
+	return &TemporalStarter{client: c, taskQueue: taskQueue, tracer: tracer, log: log}
 }
 
 // Retarget implements Starter.
 func (s *TemporalStarter) Retarget(ctx context.Context, site update.Site, target update.Retarget) error {
+	ctx, span := s.tracer.Start(ctx, "request update", trace.WithAttributes(
+		attribute.String("drupdate.namespace", site.Namespace), attribute.String("drupdate.site", site.Name), attribute.String("drupdate.release", target.Release)))
+	defer span.End()
 	options := s.options(site.UpdateID(), fmt.Sprintf("update of %s to %s", site, target.Release))
 	return s.start(ctx, options, attributes(site, target.Release), func(ctx context.Context, o client.StartWorkflowOptions) error {
 		_, err := s.client.SignalWithStartWorkflow(ctx, o.ID, update.SignalRetarget, target, o, update.UpdateSiteWorkflow, update.Request{Site: site})
@@ -69,8 +79,26 @@ func (s *TemporalStarter) Retarget(ctx context.Context, site update.Site, target
 	})
 }
 
+// Abort implements Starter.
+func (s *TemporalStarter) Abort(ctx context.Context, site update.Site) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := s.client.SignalWorkflow(ctx, site.UpdateID(), "", update.SignalAbort, nil)
+	var notFound *serviceerror.NotFound
+	switch {
+	case errors.As(err, &notFound):
+		return false, nil
+	case err != nil:
+		return false, classify("signal", site.UpdateID(), err)
+	}
+	return true, nil
+}
+
 // Check implements Starter.
 func (s *TemporalStarter) Check(ctx context.Context, site update.Site) error {
+	ctx, span := s.tracer.Start(ctx, "request check", trace.WithAttributes(
+		attribute.String("drupdate.namespace", site.Namespace), attribute.String("drupdate.site", site.Name)))
+	defer span.End()
 	options := s.options(site.CheckID(), fmt.Sprintf("check of %s", site))
 	return s.start(ctx, options, attributes(site, ""), func(ctx context.Context, o client.StartWorkflowOptions) error {
 		_, err := s.client.ExecuteWorkflow(ctx, o, update.CheckSiteWorkflow, update.CheckRequest{Site: site})
@@ -125,7 +153,7 @@ func (s *TemporalStarter) start(ctx context.Context, options client.StartWorkflo
 	err := call(ctx, options)
 	if unknownAttribute(err) {
 		if !s.plain.Swap(true) {
-			s.log.Info("search attributes are not registered; runs are started without them", "error", err.Error())
+			s.log.Info("search attributes are not registered; runs are started without them", logging.KeyError, err.Error())
 		}
 		options.TypedSearchAttributes = temporal.SearchAttributes{}
 		err = call(ctx, options)

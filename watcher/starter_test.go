@@ -52,6 +52,11 @@ func (f *fakeTemporal) ExecuteWorkflow(ctx context.Context, options client.Start
 	return nil, f.next(ctx)
 }
 
+func (f *fakeTemporal) SignalWorkflow(ctx context.Context, id, runID, name string, arg any) error {
+	f.signal = map[string]any{"id": id, "run": runID, "name": name, "arg": arg}
+	return f.next(ctx)
+}
+
 func (f *fakeTemporal) DescribeWorkflow(ctx context.Context, _, _ string) (*client.WorkflowExecutionDescription, error) {
 	d := &client.WorkflowExecutionDescription{}
 	d.Status = f.status
@@ -66,7 +71,7 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 	t.Parallel()
 	f := &fakeTemporal{}
 	target := update.Retarget{Release: "10.3.7", Generation: 4, Retry: "1"}
-	require.NoError(t, newStarter(f, "queue", logr.Discard()).Retarget(t.Context(), shopSite, target))
+	require.NoError(t, newStarter(f, "queue", untraced, logr.Discard()).Retarget(t.Context(), shopSite, target))
 	require.Equal(t, update.UpdateSiteWorkflow, f.workflow)
 	require.Equal(t, []any{update.Request{Site: shopSite}}, f.args)
 	require.Equal(t, map[string]any{"id": "site/shops/shop", "name": update.SignalRetarget, "arg": target}, f.signal)
@@ -78,10 +83,26 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 	require.Equal(t, attributes(shopSite, "10.3.7"), f.options.TypedSearchAttributes)
 }
 
+func TestAbortSignalsTheOpenRunAndNeverStartsOne(t *testing.T) {
+	t.Parallel()
+	f := &fakeTemporal{script: []error{nil, serviceerror.NewNotFound("workflow execution already completed"), serviceerror.NewUnavailable("down")}}
+	starter := newStarter(f, "queue", untraced, logr.Discard())
+	open, err := starter.Abort(t.Context(), shopSite)
+	require.NoError(t, err)
+	require.True(t, open)
+	require.Equal(t, map[string]any{"id": "site/shops/shop", "run": "", "name": update.SignalAbort, "arg": nil}, f.signal)
+	open, err = starter.Abort(t.Context(), shopSite)
+	require.NoError(t, err)
+	require.False(t, open)
+	_, err = starter.Abort(t.Context(), shopSite)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Nil(t, f.workflow)
+}
+
 func TestCheckThatIsUnderWayCountsAsStarted(t *testing.T) {
 	t.Parallel()
 	f := &fakeTemporal{script: []error{serviceerror.NewWorkflowExecutionAlreadyStarted("started", "", "")}}
-	require.NoError(t, newStarter(f, "queue", logr.Discard()).Check(t.Context(), shopSite))
+	require.NoError(t, newStarter(f, "queue", untraced, logr.Discard()).Check(t.Context(), shopSite))
 	require.Equal(t, update.CheckSiteWorkflow, f.workflow)
 	require.Equal(t, []any{update.CheckRequest{Site: shopSite}}, f.args)
 	require.Equal(t, "check/shops/shop", f.options.ID)
@@ -94,7 +115,7 @@ func TestSearchAttributesThatAreNotRegisteredAreLoggedOnceAndLeftOut(t *testing.
 	f := &fakeTemporal{script: []error{unknown}}
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-	s := newStarter(f, "queue", log)
+	s := newStarter(f, "queue", untraced, log)
 	require.NoError(t, s.Retarget(t.Context(), shopSite, update.Retarget{Release: "1"}))
 	require.Zero(t, f.options.TypedSearchAttributes.Size())
 	require.NoError(t, s.Check(t.Context(), shopSite))
@@ -123,7 +144,7 @@ func TestOpenIsTrueOnlyOfARunningWorkflow(t *testing.T) {
 			if c.err != nil {
 				f.script = []error{c.err}
 			}
-			open, err := newStarter(f, "queue", logr.Discard()).Open(t.Context(), "site/shops/shop")
+			open, err := newStarter(f, "queue", untraced, logr.Discard()).Open(t.Context(), "site/shops/shop")
 			require.NoError(t, err)
 			require.Equal(t, c.want, open)
 		})
@@ -140,14 +161,14 @@ func TestErrorsThatAreNotAboutTheRequestAreOutages(t *testing.T) {
 		context.DeadlineExceeded,
 		errors.New("anything else"),
 	} {
-		s := newStarter(&fakeTemporal{script: []error{err, err, err, err}}, "queue", logr.Discard())
+		s := newStarter(&fakeTemporal{script: []error{err, err, err, err}}, "queue", untraced, logr.Discard())
 		require.ErrorIs(t, s.Retarget(t.Context(), shopSite, update.Retarget{}), ErrUnavailable, err)
 		require.ErrorIs(t, s.Check(t.Context(), shopSite), ErrUnavailable, err)
 		_, got := s.Open(t.Context(), "id")
 		require.ErrorIs(t, got, ErrUnavailable, err)
 		require.ErrorIs(t, s.Healthy(t.Context()), ErrUnavailable, err)
 	}
-	s := newStarter(&fakeTemporal{script: []error{serviceerror.NewInvalidArgument("task queue is too long")}}, "queue", logr.Discard())
+	s := newStarter(&fakeTemporal{script: []error{serviceerror.NewInvalidArgument("task queue is too long")}}, "queue", untraced, logr.Discard())
 	err := s.Retarget(t.Context(), shopSite, update.Retarget{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnavailable)

@@ -98,7 +98,7 @@ func (w *Worker) poll(ctx context.Context) error {
 	defer t.Stop()
 	defer w.ready.Store(false)
 	w.ready.Store(true)
-	w.log.Info("the worker polls", zap.String("taskQueue", w.cfg.taskQueue()))
+	w.log.Info("the worker polls", zap.String(logging.KeyTaskQueue, w.cfg.taskQueue()))
 	select {
 	case <-ctx.Done():
 		w.log.Info("the worker stops: what is under way may finish", zap.Duration("within", stopTimeout))

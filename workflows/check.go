@@ -112,6 +112,8 @@ func (c *check) pending() (done bool, err error) {
 		return true, err
 	case update.PendingSome:
 		return true, c.set(update.ConditionDBUpdatesPending, update.True, update.ReasonUpdatesConfirmed, "Drush reports pending database updates.")
+	case update.PendingAhead:
+		return false, c.set(update.ConditionDBUpdatesPending, update.Maybe, update.ReasonDatabaseAhead, sentence(pending.Message))
 	default:
 		return false, c.set(update.ConditionDBUpdatesPending, update.Maybe, update.ReasonProbeFailed, sentence(pending.Message))
 	}

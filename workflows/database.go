@@ -25,6 +25,8 @@ func (r *run) updateDatabase() (ending, error) {
 		return ending{}, nil
 	case update.PendingSome:
 		return r.applyUpdates(pending)
+	case update.PendingAhead:
+		return r.codeFailed(fault{update.ReasonDatabaseAhead, pending.Message})
 	default:
 		return r.codeFailed(fault{update.ReasonDatabaseUnknown, "drush updatedb:status gave no proof: " + pending.Message})
 	}
@@ -128,13 +130,30 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 
 // operate runs an operation, named after the run that asked for it first.
 func (r *run) operate(kind update.OperationKind, operation, release string, mustExist bool) (update.OperationResult, error) {
+	return r.attempt(update.Operation{Kind: kind, RunID: operation, Release: release, MustExist: mustExist})
+}
+
+// insist runs an operation that may be repeated, and repeats it when its Job was lost. A restore begins from the verified
+// backup each time and waits for whoever still holds the site's lock; lifting sets a flag.
+func (r *run) insist(kind update.OperationKind, operation, release string) (update.OperationResult, error) {
+	for n := 1; ; n++ {
+		result, err := r.attempt(update.Operation{Kind: kind, RunID: operation, Release: release, Attempt: n})
+		if err != nil || result.Outcome != update.Unknown || n == mostAttempts {
+			return result, err
+		}
+	}
+}
+
+// mostAttempts is how often an operation that may be repeated is tried.
+const mostAttempts = 3
+
+// attempt runs one Job of an operation.
+func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	limit := r.state.Settings.DatabaseTimeout
-	result, err := call(r.steady, watching(2*limit), fmt.Sprintf("run the operation %q with the image of %s", kind, release), update.RunOperation,
-		update.Operation{
-			Site: r.site, Kind: kind, RunID: operation, Release: release, From: r.state.Releases.Failsafe,
-			BackupName: update.BackupName(r.site, r.state.Releases.Failsafe, operation), Timeout: limit, MustExist: mustExist,
-			Unsecured: !r.state.Settings.Backup,
-		})
+	o.Site, o.From, o.Timeout, o.Unsecured = r.site, r.state.Releases.Failsafe, limit, !r.state.Settings.Backup
+	o.BackupName = update.BackupName(r.site, r.state.Releases.Failsafe, o.RunID)
+	summary := fmt.Sprintf("run the operation %q with the image of %s", o.Kind, o.Release)
+	result, err := call(r.steady, watching(2*limit), summary, update.RunOperation, o)
 	if result.Message != "" {
 		r.progress.LastOutput = result.Message
 	}
@@ -153,6 +172,7 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
 		report.Releases, report.Operation = &releases, new(string)
 		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
+		report.Step, report.Maintenance = result.Step, result.Maintenance
 	})
 	if err != nil {
 		return ending{}, err
@@ -164,7 +184,7 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 		}
 		operation = ""
 	}
-	return r.backOnDatabase(operation, update.ReasonUntouched, message)
+	return r.backOnDatabase(operation, update.ReasonUntouched, message, false)
 }
 
 // undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated
@@ -174,6 +194,11 @@ func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
 	settings := r.state.Settings
+	if !settings.Restore && settings.Backup && !began {
+		if end, settled, err := r.unlessBegun(operation, why); settled || err != nil {
+			return end, err
+		}
+	}
 	if !settings.Restore || !settings.Backup {
 		releases.Serving, releases.Failsafe = r.target, "" // the old code must not meet this database any more
 		message += " Code, database, maintenance mode and CronJobs are left as they are for a person." + r.whereBackup()
@@ -193,9 +218,26 @@ func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
 	return r.restore(operation, message, began)
 }
 
+// unlessBegun looks, before a site whose Job was lost is frozen for a person, whether there is anything to freeze for: the
+// backup volume's notes tell whether updatedb began, and the flag is put back where it did not, or where all was done.
+func (r *run) unlessBegun(operation, why string) (end ending, settled bool, err error) {
+	result, err := r.insist(update.OperationLift, operation, r.target)
+	switch {
+	case siteGone(err):
+		return ending{}, false, err
+	case err != nil || result.Outcome != update.Succeeded:
+		return ending{}, false, nil
+	case result.Touched:
+		end, err = r.databaseUpdated(update.OperationResult{Outcome: update.Succeeded, Touched: true})
+		return end, true, err
+	}
+	end, err = r.untouched("", update.OperationResult{Maintenance: "0", Message: why})
+	return end, true, err
+}
+
 // restore puts the backup back with the image that made it, then the code.
 func (r *run) restore(operation, message string, began bool) (ending, error) {
-	result, err := r.operate(update.OperationRestore, operation, r.target, false)
+	result, err := r.insist(update.OperationRestore, operation, r.target)
 	if err != nil && siteGone(err) {
 		return ending{}, err
 	}
@@ -209,12 +251,12 @@ func (r *run) restore(operation, message string, began bool) (ending, error) {
 	case result.Step == update.StepNothingToRestore && began:
 		return r.restoreFailed(message, "the backup volume does not hold the backup any more.", false)
 	}
-	return r.backOnDatabase(operation, update.ReasonRestored, message)
+	return r.backOnDatabase(operation, update.ReasonRestored, message, result.Step != update.StepNothingToRestore)
 }
 
 // finishUpdate takes an update whose verdict was lost, and of which the backup volume tells that it was finished.
 func (r *run) finishUpdate(operation string) (ending, error) {
-	if found, err := r.lift(operation, r.target); err != nil {
+	if found, err := r.lift(operation, r.target, true); err != nil {
 		return ending{}, err
 	} else if found != nil {
 		return r.restoreFailed("The database update finished, and its verdict was lost.", sentence(found.message), false)
@@ -224,7 +266,7 @@ func (r *run) finishUpdate(operation string) (ending, error) {
 }
 
 // backOnDatabase rolls the code back onto a database that is as it was before, then lifts maintenance mode.
-func (r *run) backOnDatabase(operation, reason, message string) (ending, error) {
+func (r *run) backOnDatabase(operation, reason, message string, began bool) (ending, error) {
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
 	if releases.Failsafe == "" || releases.Failsafe == r.target {
@@ -239,7 +281,7 @@ func (r *run) backOnDatabase(operation, reason, message string) (ending, error) 
 		}
 		releases.Serving = releases.Failsafe
 	}
-	if found, err := r.lift(operation, releases.Serving); err != nil {
+	if found, err := r.lift(operation, releases.Serving, began); err != nil {
 		return ending{}, err
 	} else if found != nil {
 		return r.restoreFailed(message, sentence(found.message), true)
@@ -249,15 +291,18 @@ func (r *run) backOnDatabase(operation, reason, message string) (ending, error) 
 }
 
 // lift puts maintenance mode and CronJobs back as they were. Without an operation, or without a backup volume that holds
-// the recorded flag, there is nothing to put back: an untouched database's script has done it.
-func (r *run) lift(operation, release string) (*fault, error) {
+// the recorded flag, there is nothing to put back: an untouched database's script has done it. began says that updatedb is
+// known to have begun, and the flag to have been recorded.
+func (r *run) lift(operation, release string, began bool) (*fault, error) {
 	if operation != "" && r.state.Settings.Backup {
-		result, err := r.operate(update.OperationLift, operation, release, false)
-		if err != nil {
+		result, err := r.insist(update.OperationLift, operation, release)
+		switch {
+		case err != nil:
 			return r.orGone(err)
-		}
-		if result.Outcome != update.Succeeded {
+		case result.Outcome != update.Succeeded:
 			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
+		case began && result.Step == update.StepNothingRecorded:
+			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: the backup volume does not hold its notes any more."}, nil
 		}
 	}
 	_, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)

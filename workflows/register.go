@@ -11,4 +11,5 @@ import (
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(UpdateSite, workflow.RegisterOptions{Name: update.UpdateSiteWorkflow})
 	r.RegisterWorkflowWithOptions(CheckSite, workflow.RegisterOptions{Name: update.CheckSiteWorkflow})
+	r.RegisterWorkflowWithOptions(Notify, workflow.RegisterOptions{Name: update.NotifyWorkflow})
 }

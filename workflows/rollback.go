@@ -106,8 +106,12 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 	if err != nil {
 		return r.orGone(err)
 	}
-	if pending.State == update.PendingUnknown {
+	switch pending.State {
+	case update.PendingAhead:
+		return &fault{update.ReasonDatabaseAhead, pending.Message}, nil
+	case update.PendingUnknown:
 		return &fault{update.ReasonVerifyFailed, "Drush does not answer on the restored database: " + pending.Message}, nil
+	case update.PendingNone, update.PendingSome:
 	}
 	return nil, nil
 }

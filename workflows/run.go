@@ -40,7 +40,7 @@ type run struct {
 	updated *update.OperationResult
 }
 
-func newRun(ctx workflow.Context, site update.Site) (*run, error) {
+func newRun(ctx workflow.Context, req update.Request) (*run, error) {
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	info := workflow.GetInfo(ctx)
 	id := info.OriginalRunID
@@ -48,8 +48,8 @@ func newRun(ctx workflow.Context, site update.Site) (*run, error) {
 		id = info.WorkflowExecution.RunID
 	}
 	r := &run{
-		site: site, id: id,
-		ctx: ctx, steady: steady, control: &control{}, progress: update.Progress{Site: site},
+		site: req.Site, id: id,
+		ctx: ctx, steady: steady, control: &control{paused: req.Paused}, progress: update.Progress{Site: req.Site},
 	}
 	r.control.listen(steady)
 	err := workflow.SetQueryHandlerWithOptions(ctx, update.QueryState, func() (update.Progress, error) {
@@ -126,7 +126,7 @@ func (r *run) wait() (ending, error) {
 			return r.abort()
 		}
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
-			return ending{}, workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, update.Request{Site: r.site})
+			return r.goOnAnew()
 		}
 		if gone, err := r.inspect(); err != nil {
 			return ending{}, err
@@ -135,6 +135,17 @@ func (r *run) wait() (ending, error) {
 		}
 	}
 	return ending{}, nil
+}
+
+// goOnAnew ends this execution, whose history has grown long, and leaves the wait to a new one. A signal that came in
+// the same workflow task would not reach that one: it is taken here.
+func (r *run) goOnAnew() (ending, error) {
+	settle(r.steady)
+	if r.control.aborted {
+		return r.abort()
+	}
+	request := update.Request{Site: r.site, Paused: r.control.paused}
+	return ending{}, workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, request)
 }
 
 // mark says on the resource that a run changes the site.

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -11,7 +13,7 @@ import (
 // left, so starting it twice, or again after a lost run, is safe. A run that ends well completes; one that ends with a
 // failed target fails with the phase as error type, after the site is in order again; one that was cancelled is cancelled.
 func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error) {
-	r, err := newRun(ctx, req.Site)
+	r, err := newRun(ctx, req)
 	if err != nil {
 		return update.Summary{}, err
 	}
@@ -35,8 +37,21 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 			continue
 		}
 		r.describe(end.phase, end.message)
+		if r.lastTask(); r.wantedAgain(end) {
+			continue
+		}
 		return r.summary(end)
 	}
+}
+
+// lastTask makes the run end in a workflow task of its own. The SDK does not compare commands with the history in a task
+// that completes a workflow: without this an older build, which a run of a newer one comes to during a rollout, could take the
+// results of steps that it does not know for those of its own last ones, and end the run too early.
+func (r *run) lastTask() {
+	if workflow.GetVersion(r.steady, "last-task", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	_ = workflow.Sleep(r.steady, time.Millisecond) // the context outlives cancellation: it cannot fail
 }
 
 // pass is the story of one update, from a look at the world to the end of what was left to do.

@@ -1,14 +1,18 @@
 package workflows_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/drupdate/drupdate/internal/update"
+	"github.com/drupdate/drupdate/workflows"
 )
 
 // failed is the reading of a site whose target r2 failed and which serves r1.
@@ -202,6 +206,23 @@ func TestUpdateSite(t *testing.T) {
 			},
 			phase: update.PhaseCodeFailed, releases: failedOnR1, history: []string{"r2"},
 			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonOverruled},
+		},
+		{
+			name: "a database that belongs to newer code is not updated, and the code goes back",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{{State: update.PendingAhead, Updates: []string{"m_update_9"}, Count: 1, Message: "m_update_9"}}
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonDatabaseAhead},
+		},
+		{
+			name: "a restored database that is still ahead of the old code stays in maintenance mode",
+			arrange: func(w *world) {
+				w.pending["r2"], w.ops[update.OperationUpdate] = []update.Pending{some("m_update_9")}, update.OperationResult{Outcome: update.Failed, Touched: true}
+				w.pending["r1"] = []update.Pending{{State: update.PendingAhead, Message: "m_update_9"}}
+			},
+			phase: update.PhaseRestoreFailed, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending},
 		},
 		{
 			name: "a replaced Deployment ends the run",
@@ -486,6 +507,60 @@ func TestClosedWindowAndPausedSpecAreWaitedForUnmarked(t *testing.T) {
 	}
 }
 
+// A wait for months outgrows a history: it goes on in a new execution, and what was signalled is not forgotten.
+func TestALongWaitGoesOnInANewExecution(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		signal string
+		paused bool
+	}{
+		{"nothing was signalled", "", false},
+		{"a pause is carried along", update.SignalPause, true},
+		{"a pause that was ended is not", update.SignalResume, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.state.Paused = true
+			_, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+				if tc.signal != "" {
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(update.SignalPause, nil) }, time.Hour)
+				}
+				env.RegisterDelayedCallback(func() {
+					env.SetContinueAsNewSuggested(true)
+					if tc.signal == update.SignalResume {
+						env.SignalWorkflow(update.SignalResume, nil)
+					}
+				}, 2*time.Hour)
+			})
+			var again *workflow.ContinueAsNewError
+			require.ErrorAs(t, err, &again)
+			var request update.Request
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &request))
+			require.Equal(t, update.Request{Site: site(), Paused: tc.paused}, request)
+			require.Empty(t, w.history)
+		})
+	}
+}
+
+func TestARunThatGoesOnStaysPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet())
+	env := suite.NewTestWorkflowEnvironment()
+	workflows.Register(env)
+	w.register(env)
+	env.RegisterDelayedCallback(func() {
+		require.Empty(t, w.history, "it was paused before it went on")
+		env.SignalWorkflow(update.SignalResume, nil)
+	}, time.Hour)
+	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site(), Paused: true})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, []string{"r2"}, w.history)
+}
+
 func TestLostRunsAreRecovered(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -592,6 +667,81 @@ func TestAnOperationIsMarkedAsOneWithoutBackup(t *testing.T) {
 		require.Equal(t, !backup, w.ran[0].Unsecured)
 		require.False(t, w.state.Unsecured, "the mark goes with the operation")
 	}
+}
+
+func TestARestoreWhoseJobIsLostIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		restores, lifts int
+		phase           update.Phase
+	}{
+		{1, 0, update.PhaseRestored},
+		{2, 2, update.PhaseRestored},
+		{3, 0, update.PhaseRestoreFailed},
+		{0, 3, update.PhaseRestoreFailed},
+	} {
+		w := newWorld()
+		w.pending["r2"] = []update.Pending{some("m_update_1")}
+		w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+		w.lost[update.OperationRestore], w.lost[update.OperationLift] = tc.restores, tc.lifts
+		_, err := w.run(t)
+		require.Equal(t, tc.phase, phaseOf(t, err))
+		seen := map[string]bool{}
+		for _, op := range w.ran {
+			name := fmt.Sprint(op.Kind, op.Attempt)
+			require.False(t, seen[name], "each attempt has a Job of its own")
+			seen[name] = true
+		}
+		w.orderly(t)
+	}
+}
+
+func TestAFreezeLooksFirstWhetherAnythingHasBegun(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		lift     update.OperationResult
+		phase    update.Phase
+		reason   string
+		releases update.Releases
+	}{
+		{"nothing has", update.OperationResult{Outcome: update.Succeeded, Step: "done", Maintenance: "0"}, update.PhaseRestored, update.ReasonUntouched, failedOnR1},
+		{
+			"updatedb has", update.OperationResult{Outcome: update.Failed, Step: "not-restored", Touched: true}, update.PhaseFrozen, update.ReasonFrozen,
+			update.Releases{Serving: "r2", Target: "r2", Failed: "r2"},
+		},
+		{
+			"all is done", update.OperationResult{Outcome: update.Succeeded, Step: "done", Touched: true}, update.PhaseSucceeded, "",
+			update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.state.Settings.Restore = false
+			w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+			w.ops[update.OperationUpdate], w.ops[update.OperationLift] = update.OperationResult{Message: "the Job vanished"}, tc.lift
+			summary, err := w.run(t)
+			if err != nil {
+				summary.Phase = phaseOf(t, err)
+			}
+			require.Equal(t, tc.phase, summary.Phase)
+			require.Equal(t, tc.reason, w.conditions[update.ConditionDBUpdatesFailed].Reason)
+			require.Equal(t, tc.releases, w.state.Releases)
+			w.orderly(t)
+		})
+	}
+}
+
+func TestMaintenanceModeThatCannotBePutBackIsNotCalledRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+	w.ops[update.OperationLift] = update.OperationResult{Outcome: update.Succeeded, Step: update.StepNothingRecorded}
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
+	require.Contains(t, w.conditions[update.ConditionDBUpdatesFailed].Message, "does not hold its notes any more")
 }
 
 func TestABackupIsListedHoweverTheUpdateEnds(t *testing.T) {

@@ -35,6 +35,8 @@ type world struct {
 	verify   map[string]update.Answer
 	ops      map[update.OperationKind]update.OperationResult
 	ran      []update.Operation
+	// lost is how often the Job of an operation vanishes.
+	lost map[update.OperationKind]int
 	install  []update.Installed
 	failing  map[string]error
 	before   map[string]func()
@@ -59,6 +61,7 @@ func newWorld() *world {
 		pending:    map[string][]update.Pending{},
 		verify:     map[string]update.Answer{},
 		failing:    map[string]error{},
+		lost:       map[update.OperationKind]int{},
 		before:     map[string]func(){},
 		after:      map[string]func(){},
 	}
@@ -167,6 +170,10 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 		w.ran = append(w.ran, op)
 		if op.Kind == update.OperationLift {
 			w.lifted = true
+		}
+		if w.lost[op.Kind] > 0 {
+			w.lost[op.Kind]--
+			return update.OperationResult{Message: "the Job vanished"}, nil
 		}
 		return w.ops[op.Kind], nil
 	})

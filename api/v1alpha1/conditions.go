@@ -74,6 +74,8 @@ const (
 	AnnotationUpdateInProgress = "updateInProgress"
 	// AnnotationRetry asks, with any new value, for another attempt at a failed target.
 	AnnotationRetry = "drupdate.dev/retry"
+	// AnnotationAbort gives an open run up, with any new value, as the signal abort does. Without an open run it does nothing.
+	AnnotationAbort = "drupdate.dev/abort"
 	// AnnotationRelease is the release on a Deployment's pod template.
 	AnnotationRelease = "drupdate.dev/release"
 	// AnnotationSite is the site's full name on objects made for it.

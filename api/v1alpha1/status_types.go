@@ -18,6 +18,9 @@ type DrupalSiteStatus struct {
 	// observedRetry is the value of the annotation drupdate.dev/retry that the newest run acted on.
 	// +optional
 	ObservedRetry string `json:"observedRetry,omitempty"`
+	// observedAbort is the value of the annotation drupdate.dev/abort that the watcher acted on last, whether or not a run was open.
+	// +optional
+	ObservedAbort string `json:"observedAbort,omitempty"`
 	// backups are the newest verified backups, newest first, ten at most.
 	// +optional
 	// +listType=map
@@ -61,10 +64,17 @@ type RunStatus struct {
 	// operation is the run whose database operation may have begun and is not settled yet.
 	// +optional
 	Operation string `json:"operation,omitempty"`
+	// phaseStartedAt is since when the phase holds.
+	// +optional
+	PhaseStartedAt *metav1.Time `json:"phaseStartedAt,omitempty"`
+	// maintenanceSince is when the database operation was about to begin that may hold the site in maintenance mode;
+	// absent while no run does, or has left it there.
+	// +optional
+	MaintenanceSince *metav1.Time `json:"maintenanceSince,omitempty"`
 	// unsecured is set while that operation takes no backup, whatever spec.update.backup.policy says by now.
 	// +optional
 	Unsecured bool `json:"unsecured,omitempty"`
-	// startedAt is when the run began to change the site.
+	// startedAt is when the run began to move the site to its target.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// finishedAt is when it ended; absent while it is open.

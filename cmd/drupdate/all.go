@@ -7,7 +7,7 @@ func allCommand(env lookup) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "all",
 		Short: "Watch sites and carry out runs, in one process",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd, &cfg, env, (*process).addWatcher, (*process).addWorker)
 		},

@@ -5,14 +5,17 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
+	"github.com/drupdate/drupdate/internal/webhook"
 	"github.com/drupdate/drupdate/watcher"
 	"github.com/drupdate/drupdate/worker"
 )
@@ -29,6 +32,9 @@ type config struct {
 	kubeBurst               int
 	apiKeyFile, codecKeys   string
 	namespaces              []string
+	otlpEndpoint            string
+	// trace is set where something says where spans go: the flag, or OpenTelemetry's own variables.
+	trace bool
 
 	// watcher
 	leaderElect     bool
@@ -36,9 +42,10 @@ type config struct {
 	concurrency     int
 
 	// worker
-	activities int
-	buildID    string
-	verifyHTTP bool
+	activities                    int
+	buildID                       string
+	verifyHTTP                    bool
+	webhookURL, webhookSecretFile string
 }
 
 func (c *config) commonFlags(f *pflag.FlagSet) {
@@ -52,6 +59,7 @@ func (c *config) commonFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.apiKeyFile, "temporal-api-key-file", "", "file with the API key for Temporal; it may be replaced at any time")
 	f.StringVar(&c.codecKeys, "codec-keys", "", "file, or folder of files, with the keys that encrypt payloads; none means that histories are readable")
 	f.StringSliceVar(&c.namespaces, "watch-namespaces", nil, "namespaces whose sites are served; none means all of them")
+	f.StringVar(&c.otlpEndpoint, "otlp-endpoint", "", "URL of the OpenTelemetry collector that traces go to, by OTLP over gRPC; empty leaves that to OTEL_EXPORTER_OTLP_ENDPOINT")
 	f.AddGoFlag(flag.CommandLine.Lookup(ctrlconfig.KubeconfigFlagName))
 }
 
@@ -65,6 +73,8 @@ func (c *config) workerFlags(f *pflag.FlagSet) {
 	f.IntVar(&c.activities, "concurrent-activities", worker.DefaultActivities, "activities that run at once")
 	f.StringVar(&c.buildID, "build-id", "", "build id in histories; empty means the binary's commit")
 	f.BoolVar(&c.verifyHTTP, "verify-http", false, "ask a site for a page at spec.runtime.uri before an update counts as done")
+	f.StringVar(&c.webhookURL, "webhook-url", "", "address that is told when an update starts, ends, fails or waits for a person; empty means nobody")
+	f.StringVar(&c.webhookSecretFile, "webhook-secret-file", "", "file with the secret that signs what is sent to --webhook-url")
 }
 
 // Validate lists every problem at once, one sentence each.
@@ -87,7 +97,24 @@ func (c *config) Validate() error {
 	if c.activities < 0 {
 		problems = append(problems, fmt.Errorf("--concurrent-activities must be above 0, not %d", c.activities))
 	}
-	return errors.Join(append(problems, c.watcher().Validate())...)
+	return errors.Join(append(problems, c.validateOutlets(), c.watcher().Validate())...)
+}
+
+// validateOutlets checks where traces and notifications go. Addresses may hold tokens, and are not repeated.
+func (c *config) validateOutlets() error {
+	var problems []error
+	if u, err := url.Parse(c.otlpEndpoint); c.otlpEndpoint != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+		problems = append(problems, errors.New("--otlp-endpoint must be like http://host:4317"))
+	}
+	switch {
+	case c.webhookURL == "" && c.webhookSecretFile != "":
+		problems = append(problems, errors.New("--webhook-secret-file is of no use without --webhook-url"))
+	case c.webhookURL != "" && c.webhookSecretFile == "":
+		problems = append(problems, errors.New("--webhook-url needs --webhook-secret-file: notifications are signed"))
+	case c.webhookURL != "":
+		problems = append(problems, webhook.Check(c.webhookURL, c.webhookSecretFile))
+	}
+	return errors.Join(problems...)
 }
 
 func (c *config) watcher() watcher.Config {
@@ -113,5 +140,23 @@ func fromEnvironment(c *cobra.Command, env lookup) error {
 
 // load completes the configuration and checks it.
 func (c *config) load(cmd *cobra.Command, env lookup) error {
-	return errors.Join(fromEnvironment(cmd, env), c.Validate())
+	err := cli.Usage(errors.Join(fromEnvironment(cmd, env), c.Validate()))
+	c.trace = c.otlpEndpoint != "" || tracingAsked(env)
+	return err
+}
+
+// tracingAsked tells whether OpenTelemetry's own variables say where spans go.
+func tracingAsked(env lookup) bool {
+	if off, _ := env("OTEL_SDK_DISABLED"); strings.EqualFold(off, "true") {
+		return false
+	}
+	if exporter, _ := env("OTEL_TRACES_EXPORTER"); exporter == "none" {
+		return false
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		if endpoint, _ := env(name); endpoint != "" {
+			return true
+		}
+	}
+	return false
 }

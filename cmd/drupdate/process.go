@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 	"go.temporal.io/sdk/client"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -14,12 +16,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drupdate/drupdate/activities"
 	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/logging"
+	"github.com/drupdate/drupdate/internal/metrics"
 	"github.com/drupdate/drupdate/internal/podexec"
+	"github.com/drupdate/drupdate/internal/tracing"
 	"github.com/drupdate/drupdate/internal/version"
+	"github.com/drupdate/drupdate/internal/webhook"
 	"github.com/drupdate/drupdate/watcher"
 	"github.com/drupdate/drupdate/worker"
 )
@@ -27,12 +33,16 @@ import (
 // part is something that runs until its context ends.
 type part func(ctx context.Context) error
 
+// flushTimeout limits how long the last spans hold up the end of the process.
+const flushTimeout = 3 * time.Second
+
 // process is what the parts of one process share.
 type process struct {
 	cfg      *config
 	log      *zap.Logger
 	kube     *rest.Config
 	temporal client.Client
+	tracing  *tracing.Tracing
 	parts    []part
 	checks   map[string]check
 }
@@ -46,7 +56,7 @@ func serve(cmd *cobra.Command, cfg *config, env lookup, add ...func(*process) er
 	if err != nil {
 		return err
 	}
-	defer p.temporal.Close()
+	defer p.close()
 	for _, with := range add {
 		if err := with(p); err != nil {
 			return err
@@ -70,23 +80,61 @@ func newProcess(cfg *config, cmd *cobra.Command) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctrl.SetLogger(logging.Kubernetes(log))
-	klog.SetLogger(logging.Kubernetes(log.Named("kubernetes")))
+	ctrl.SetLogger(logging.Controller(log))
+	klog.SetLogger(logging.Kubernetes(log))
 	kube, err := ctrlconfig.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the Kubernetes cluster: %w", err)
 	}
 	kube.QPS, kube.Burst = cfg.kubeQPS, cfg.kubeBurst
 	kube.UserAgent = "drupdate/" + version.Read().Version
-	options, err := dial.Options(dial.Settings{Log: log, APIKeyFile: cfg.apiKeyFile, CodecKeys: cfg.codecKeys})
-	if err != nil {
-		return nil, err
+	p := &process{cfg: cfg, log: log, kube: kube, tracing: tracing.Off(), checks: map[string]check{}}
+	if cfg.trace {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces are not sent", zap.String(logging.KeyError, err.Error())) }))
+		if p.tracing, err = tracing.New(cmd.Context(), cfg.otlpEndpoint, "drupdate-"+cmd.Name(), version.Read().Version); err != nil {
+			return nil, err
+		}
 	}
-	temporal, err := client.NewLazyClient(options)
+	return p, p.connect()
+}
+
+// connect makes the Temporal client, with what it is observed by.
+func (p *process) connect() error {
+	options, err := dial.Options(dial.Settings{Log: p.log, APIKeyFile: p.cfg.apiKeyFile, CodecKeys: p.cfg.codecKeys})
 	if err != nil {
-		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+		return err
 	}
-	return &process{cfg: cfg, log: log, kube: kube, temporal: temporal, checks: map[string]check{}}, nil
+	if options.MetricsHandler, err = metrics.Temporal(ctrlmetrics.Registry); err != nil {
+		return err
+	}
+	if p.cfg.trace {
+		traced, err := p.tracing.Interceptor()
+		if err != nil {
+			return err
+		}
+		options.Interceptors = append(options.Interceptors, traced)
+	}
+	if p.temporal, err = client.NewLazyClient(options); err != nil {
+		return fmt.Errorf("read Temporal's settings: %w", err)
+	}
+	return nil
+}
+
+// close ends what the parts shared.
+func (p *process) close() {
+	p.temporal.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if err := p.tracing.Close(ctx); err != nil {
+		p.log.Warn("the last traces are not sent", zap.String(logging.KeyError, err.Error()))
+	}
+}
+
+// temporalOptions are those of the user's commands: Temporal's own settings, and the keys that the processes have.
+func temporalOptions(env lookup) (client.Options, error) {
+	keys, _ := env(envPrefix + "CODEC_KEYS")
+	apiKey, _ := env(envPrefix + "TEMPORAL_API_KEY_FILE")
+	return dial.Options(dial.Settings{Log: zap.NewNop(), APIKeyFile: apiKey, CodecKeys: keys})
 }
 
 // addWatcher adds the watcher. It alone depends on leadership: a lost lease returns an error, which ends the process.
@@ -101,8 +149,11 @@ func (p *process) addWatcher() error {
 	if err != nil {
 		return fmt.Errorf("make the watcher: %w", err)
 	}
-	starter := watcher.NewStarter(p.temporal, p.cfg.watcher(), mgr.GetLogger().WithName("starter"))
+	starter := watcher.NewStarter(p.temporal, p.cfg.watcher(), p.tracing.Tracer("github.com/drupdate/drupdate/watcher"), mgr.GetLogger().WithName("starter"))
 	if err := watcher.Setup(mgr, p.cfg.watcher(), starter); err != nil {
+		return err
+	}
+	if err := watcher.Observe(mgr, starter, ctrlmetrics.Registry); err != nil {
 		return err
 	}
 	p.parts = append(p.parts, mgr.Start)
@@ -125,7 +176,15 @@ func (p *process) addWorker() error {
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)
 	}
-	deps := activities.Deps{Client: live, Exec: podexec.New(p.kube, core), Metrics: newRunMetrics(), Namespaces: p.cfg.namespaces}
+	deps := activities.Deps{
+		Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry), Namespaces: p.cfg.namespaces,
+	}
+	if p.cfg.webhookURL != "" {
+		if deps.Webhook, err = webhook.New(p.cfg.webhookURL, p.cfg.webhookSecretFile); err != nil {
+			return err
+		}
+		deps.Notifier = worker.NewNotifier(p.temporal, p.cfg.taskQueue)
+	}
 	if p.cfg.verifyHTTP {
 		deps.Prober = activities.NewHTTPProber()
 	}

@@ -12,7 +12,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print which build this is",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		Run:   func(c *cobra.Command, _ []string) { _, _ = fmt.Fprintln(c.OutOrStdout(), version.Read()) },
 	}
 }

@@ -7,7 +7,7 @@ func watcherCommand(env lookup) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watcher",
 		Short: "Watch sites and start runs",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd, &cfg, env, (*process).addWatcher)
 		},

@@ -7,7 +7,7 @@ func workerCommand(env lookup) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Carry out runs",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd, &cfg, env, (*process).addWorker)
 		},

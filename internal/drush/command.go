@@ -71,7 +71,7 @@ func (c Command) MaintenanceOff() []string { return c.Argv("maint:set", "0") }
 // PageCacheClear empties the page cache, so that a maintenance flag just set is seen by anonymous visitors.
 func (c Command) PageCacheClear() []string { return c.Argv("cache:clear", "bin", "page") }
 
-// Requirements asks for the requirements that are errors, as JSON.
+// Requirements asks for the requirements that are errors; see ParseMissingCode.
 func (c Command) Requirements() []string {
 	return c.Argv("core:requirements", "--severity=2", "--format=json")
 }

@@ -83,6 +83,16 @@ func TestParseUpdateStatus(t *testing.T) {
 			verdict: UpdatesNone, blocked: []Update{{Module: "node", Type: "entity-update", Description: "y"}},
 		},
 		{
+			name:    "entity updates, and then a list that was not expected",
+			result:  ok(`{"e":{"module":"node","update_id":"","type":"entity-update"}}`+"\n"+object, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
+			name:    "entity updates after a line of who knows what",
+			result:  ok("something\n"+`{"e":{"module":"node","update_id":"","type":"entity-update"}}`, ""),
+			blocked: []Update{{Module: "node", Type: "entity-update"}},
+		},
+		{
 			name:    "blocked rows beside a pending one",
 			result:  ok(`[{"module":"node","update_id":9,"type":"hook_update_n","description":"d"},{"module":"old","update_id":null,"type":"hook_update_n"}]`, ""),
 			verdict: UpdatesPending, pending: node9, blocked: []Update{{Module: "old", Type: HookUpdate}},
@@ -248,4 +258,37 @@ func TestParseDriver(t *testing.T) {
 	require.False(t, known)
 	_, known = ParseDriver(ok("\n", ""))
 	require.False(t, known)
+}
+
+func TestMissingCodeIsFoundByItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	lacks := "{\n    \"invalid_module\": {\n        \"title\": \"Invalid module\",\n        \"severity\": \"Error\"\n    }\n}\n"
+	require.True(t, ParseMissingCode(ok(lacks, "")))
+	require.True(t, ParseMissingCode(ok("\nDeprecated: x in y on line 1\n"+`{"a":{},"invalid_theme":{}}`, "")))
+	require.False(t, ParseMissingCode(Result{Stdout: lacks}), "cut off")
+	require.False(t, ParseMissingCode(Result{Stdout: lacks, ExitCode: 1, Complete: true}))
+	require.False(t, ParseMissingCode(recorded(t, "core-requirements errors only json")))
+	require.False(t, ParseMissingCode(ok(`{"trusted_host_patterns":{"description":"\"invalid_module\":"}}`, "")))
+	require.False(t, ParseMissingCode(ok(`{"invalid_module":`, "")))
+}
+
+func TestComplaintsAboutPermissionsSpoilNoAnswer(t *testing.T) {
+	t.Parallel()
+	complaint := "PHP Warning:  file_put_contents(/home/x/.drush/cache/a): Failed to open stream: Permission denied in /x.php on line 9\n"
+	require.Equal(t, UpdatesNone, ParseUpdateStatus(ok("", complaint+none)).Verdict)
+	require.Equal(t, UpdatesUnknown, ParseUpdateStatus(ok("", complaint)).Verdict)
+	require.Equal(t, UpdatesPending, ParseUpdateStatus(ok(`{"a":{"module":"m","update_id":1,"type":"hook_update_n"}}`, complaint)).Verdict)
+	outcome, _ := ParseCacheRebuild(ok("", complaint+" [success] Cache rebuild complete.\n"))
+	require.Equal(t, Succeeded, outcome)
+	on, known := ParseMaintenance(ok(complaint+"1\n", complaint))
+	require.True(t, on && known)
+	require.True(t, ParseBootstrap(ok(complaint+`{"bootstrap":"Successful","db-status":"Connected"}`, complaint)).Healthy)
+}
+
+func TestDrushMayRunAsAnotherUser(t *testing.T) {
+	t.Parallel()
+	c := Command{Prefix: []string{"setpriv", "--reuid=www-data", "--regid=www-data", "--clear-groups", "drush"}, URI: "https://x"}
+	require.Equal(t, []string{
+		"setpriv", "--reuid=www-data", "--regid=www-data", "--clear-groups", "drush", "--uri=https://x", "cache:rebuild",
+	}, c.CacheRebuild())
 }

@@ -1,6 +1,7 @@
 package drush
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -107,4 +108,20 @@ func ParseCacheRebuild(r Result) (Outcome, string) {
 		return Succeeded, ""
 	}
 	return Unknown, "exit code 0 without the words \"Cache rebuild complete\""
+}
+
+// ParseMissingCode reads from the answer to Requirements whether an enabled module or theme has no code in the image,
+// which Drush passes over in silence everywhere else. False is no proof that all code is there: the answer may not have
+// come. Drupal's other requirements are no business of an update.
+func ParseMissingCode(r Result) bool {
+	text := withoutPollution(r.Stdout)
+	start := strings.Index("\n"+text, "\n{")
+	if r.Outcome() != Succeeded || start < 0 {
+		return false
+	}
+	var found map[string]json.RawMessage
+	if json.NewDecoder(strings.NewReader(text[start:])).Decode(&found) != nil {
+		return false
+	}
+	return found["invalid_module"] != nil || found["invalid_theme"] != nil
 }

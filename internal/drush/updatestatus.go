@@ -72,7 +72,7 @@ type UpdateStatus struct {
 }
 
 // ParseUpdateStatus judges the answer to UpdateStatus. "None" needs a complete answer, exit code 0, and either
-// Drush's own words for it on stderr, an empty JSON value, or rows that are all of a kind that updatedb never applies.
+// Drush's own words for it on stderr, an empty JSON value, or nothing but rows of a kind that updatedb never applies.
 func ParseUpdateStatus(r Result) UpdateStatus {
 	if r.Outcome() != Succeeded {
 		return UpdateStatus{Reason: r.Reason()}
@@ -88,11 +88,11 @@ func ParseUpdateStatus(r Result) UpdateStatus {
 	case "[]", "{}", "null":
 		return UpdateStatus{Verdict: UpdatesNone, Reason: "the list of updates is empty"}
 	}
-	rows, ok := findRows(text)
-	if !ok {
+	rows, alone := findRows(text)
+	if len(rows) == 0 {
 		return UpdateStatus{Reason: "the answer holds no list of updates"}
 	}
-	return judgeRows(rows)
+	return judgeRows(rows, alone)
 }
 
 func saysNonePending(text string) bool {
@@ -100,7 +100,8 @@ func saysNonePending(text string) bool {
 	return strings.Contains(text, "No database updates required") || strings.Contains(text, "No pending updates")
 }
 
-func judgeRows(rows []Update) UpdateStatus {
+// judgeRows judges a list of updates. Alone says that the answer is that list and nothing else.
+func judgeRows(rows []Update, alone bool) UpdateStatus {
 	var s UpdateStatus
 	strange := false
 	for _, u := range rows {
@@ -121,6 +122,8 @@ func judgeRows(rows []Update) UpdateStatus {
 		}
 	case strange:
 		s.Reason = "only rows of an unknown type are listed"
+	case !alone:
+		s.Reason = "only rows that updatedb never applies are listed, and other text beside them"
 	default:
 		s.Verdict, s.Reason = UpdatesNone, "only rows that updatedb never applies are listed"
 	}
@@ -138,14 +141,14 @@ func compareUpdates(a, b Update) int {
 	)
 }
 
-// findRows returns the rows of the first line-aligned JSON value that is a non-empty table of updates. PHP may have
-// printed anything before it.
-func findRows(text string) ([]Update, bool) {
+// findRows returns the rows of the first line-aligned JSON value that is a non-empty table of updates, and whether the
+// text is that value alone. PHP may have printed anything before it.
+func findRows(text string) (rows []Update, alone bool) {
 	for rest := text; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\n")
 		if start := strings.TrimLeft(line, " \t\r"); strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
-			if rows, ok := decodeRows(rest); ok {
-				return rows, true
+			if rows, length := decodeRows(rest); len(rows) > 0 {
+				return rows, len(rest) == len(text) && strings.TrimSpace(rest[length:]) == ""
 			}
 		}
 		rest = after
@@ -160,32 +163,33 @@ type row struct {
 	Type        string          `json:"type"`
 }
 
-func decodeRows(text string) ([]Update, bool) {
+// decodeRows reads one table of updates, and how many bytes of the text it takes.
+func decodeRows(text string) (updates []Update, length int64) {
+	decoder := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage
-	if json.NewDecoder(strings.NewReader(text)).Decode(&raw) != nil {
-		return nil, false
+	if decoder.Decode(&raw) != nil {
+		return nil, 0
 	}
 	var keyed map[string]row
 	if bytes.HasPrefix(raw, []byte("[")) {
 		var list []row
 		if json.Unmarshal(raw, &list) != nil {
-			return nil, false
+			return nil, 0
 		}
 		keyed = make(map[string]row, len(list))
 		for i, item := range list {
 			keyed[strconv.Itoa(i)] = item
 		}
 	} else if json.Unmarshal(raw, &keyed) != nil {
-		return nil, false
+		return nil, 0
 	}
-	updates := make([]Update, 0, len(keyed))
 	for key, item := range keyed {
 		if item.Module == "" {
-			return nil, false
+			return nil, 0
 		}
 		updates = append(updates, item.update(key))
 	}
-	return updates, len(updates) > 0
+	return updates, decoder.InputOffset()
 }
 
 // update names the row's type where Drush 8 left it out.

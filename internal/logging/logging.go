@@ -15,18 +15,6 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Keys of log entries.
-const (
-	KeyNamespace  = "namespace"
-	KeySite       = "site"
-	KeyWorkflowID = "workflowID"
-	KeyRunID      = "runID"
-	KeyStep       = "step"
-	KeyFrom       = "from"
-	KeyTo         = "to"
-	KeyError      = "error"
-)
-
 // Formats of log entries.
 const (
 	// JSON is one object a line, for machines.
@@ -66,11 +54,21 @@ func New(out io.Writer, level, format string) (*zap.Logger, error) {
 	return zap.New(core, zap.ErrorOutput(zapcore.Lock(zapcore.AddSync(out)))), nil
 }
 
-// Kubernetes is the logger as controller-runtime and client-go take it.
-func Kubernetes(l *zap.Logger) logr.Logger { return zapr.NewLogger(l) }
+// Controller is the logger as controller-runtime takes it.
+func Controller(l *zap.Logger) logr.Logger { return zapr.NewLogger(rekeyed(l, controllerKeys)) }
+
+// Kubernetes is the logger as client-go takes it.
+func Kubernetes(l *zap.Logger) logr.Logger {
+	return zapr.NewLogger(rekeyed(l.Named("kubernetes"), kubernetesKeys))
+}
 
 // Temporal is the logger as the Temporal SDK takes it.
 func Temporal(l *zap.Logger) temporallog.Logger {
-	handler := zapslog.NewHandler(l.Core(), zapslog.WithName("temporal"), zapslog.AddStacktraceAt(slog.Level(127)))
+	core := keyed{Core: l.Core(), names: temporalKeys, sites: true}
+	handler := zapslog.NewHandler(core, zapslog.WithName("temporal"), zapslog.AddStacktraceAt(slog.Level(127)))
 	return temporallog.NewStructuredLogger(slog.New(handler))
+}
+
+func rekeyed(l *zap.Logger, names map[string]string) *zap.Logger {
+	return l.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return keyed{Core: core, names: names} }))
 }

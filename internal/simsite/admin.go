@@ -15,7 +15,7 @@ func isAdmin(word string) bool { return slices.Contains([]string{"names", "relea
 // admin is the part of the program that plays nothing: lists and the database server's own door.
 func (c *call) admin() int {
 	if len(c.args) == 0 {
-		return c.fail(2, "usage: simsite names | releases | web | drush … | db create|set|get|show|journal|maint|repair|down|up|delete NAME …\n")
+		return c.fail(2, "usage: simsite names | releases | web | drush … | db create|set|visit|get|show|journal|maint|repair|down|up|delete NAME …\n")
 	}
 	switch c.args[0] {
 	case "names":
@@ -72,7 +72,26 @@ func (c *call) adminDB(verb string, args []string) int {
 		c.print("%s\n", v)
 		return 0
 	}
+	if verb == "visit" && len(args) == 2 {
+		return c.adminVisit(t, down, args)
+	}
 	return c.adminChange(t, verb, args)
+}
+
+// adminVisit writes a row as a visitor does: only while the database is up and the site is open. Nothing but the row is
+// changed, and nobody can close the site in between. The exit code is 3 when the site is closed.
+func (c *call) adminVisit(t target, down string, args []string) int {
+	unlock, err := lock(t.file)
+	if err != nil {
+		return c.done(err)
+	}
+	defer unlock()
+	s, e := readState(t)
+	if _, err := os.Stat(down); err == nil || e != nil || !s.healthy() || s.Maintenance {
+		return c.fail(3, "simsite: the site is closed\n")
+	}
+	s.put(args[0], args[1])
+	return c.done(replace(t.file, s.encode()))
 }
 
 func (c *call) done(err error) int {

@@ -3,10 +3,14 @@ package simsite
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// baseLevel is the schema of the module that every release ships.
+const baseLevel = 10000
 
 var installTasks = []string{
 	"install_select_language", "install_select_profile", "install_load_profile", "install_verify_requirements",
@@ -44,7 +48,7 @@ func (c *call) drushInstall(args []string, o flags) int {
 }
 
 func (c *call) fill(s *State, driver string, o flags) {
-	level := 10000
+	level := baseLevel
 	for _, u := range c.rel.Updates {
 		if n, err := strconv.Atoi(u.ID); err == nil {
 			level = max(level, n)
@@ -94,7 +98,45 @@ func (c *call) drushEval(args []string, _ flags) int {
 	if e != nil {
 		return c.fail(2002%256, "%s", c.block("Connection.php", 201, e.pdo()))
 	}
+	if strings.Contains(code, "drupdate_ahead") {
+		c.json(`{"drupdate_ahead":` + jsonList(ahead(c.rel, s)) + "}")
+		return 0
+	}
 	return c.evalState(code, s)
+}
+
+// ahead names the updates of a database that a release's code does not ship: it ships its own, and those of every good
+// release up to its version of the core.
+func ahead(rel Release, s State) []string {
+	level, posts := baseLevel, []string{}
+	for _, r := range append(Releases(), rel) {
+		if r.Tag != rel.Tag && (!r.is(good) || r.Core > rel.Core) {
+			continue
+		}
+		for _, u := range r.Updates {
+			if n, err := strconv.Atoi(u.ID); err == nil {
+				level = max(level, n)
+			} else {
+				posts = append(posts, u.ID)
+			}
+		}
+	}
+	var names []string
+	if n := s.Schema[module]; n > level {
+		names = append(names, module+"_update_"+strconv.Itoa(n))
+	}
+	for _, p := range s.Posts {
+		if !slices.Contains(posts, p) {
+			names = append(names, module+"_post_update_"+p)
+		}
+	}
+	return names
+}
+
+// jsonList renders names as PHP's json_encode does.
+func jsonList(names []string) string {
+	raw, _ := json.Marshal(append([]string{}, names...)) // strings always marshal
+	return string(raw)
 }
 
 func (c *call) evalState(code string, s State) int {

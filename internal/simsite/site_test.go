@@ -122,3 +122,27 @@ func (s *site) events() []string {
 	}
 	return names
 }
+
+func TestAVisitorWritesOnlyWhileTheSiteIsOpen(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"mysql", "sqlite"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "10.3.1")
+			if driver == "sqlite" {
+				s.sqlite()
+			}
+			s.create("--install", "--password=drupalpw")
+			s.ok("simsite", "db", "visit", s.name(), "a", "1")
+			s.ok("drush", "maint:set", "1")
+			require.Equal(t, 3, s.run("simsite", "db", "visit", s.name(), "b", "2").code, "closed by maintenance mode")
+			s.ok("drush", "maint:set", "0")
+			s.ok("simsite", "db", "down", s.name())
+			require.Equal(t, 3, s.run("simsite", "db", "visit", s.name(), "c", "3").code, "the database is down")
+			s.ok("simsite", "db", "up", s.name())
+			s.ok("drush", "sql:drop", "-y")
+			require.Equal(t, 3, s.run("simsite", "db", "visit", s.name(), "d", "4").code, "nothing is installed")
+			require.Empty(t, s.state().Rows, "a refused visit writes nothing")
+		})
+	}
+}

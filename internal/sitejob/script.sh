@@ -35,6 +35,8 @@ FORCE=${DRUPDATE_FORCE:-0}
 # How long a short question may take, and how long a killed group may take to end, in seconds.
 QUESTION=${DRUPDATE_QUESTION_TIMEOUT:-300}
 GRACE=10
+# How long an operation that undoes another one waits for it to be gone: longer than a pod's usual grace period, in seconds.
+PATIENCE=60
 
 STEP=start OK=false TOUCHED=false MAINT=unknown REC='' ERROR='' NOTE=''
 B_BYTES=0 B_SHA='' B_TAKEN='' UPDB_EXIT=-1 PENDING=-1
@@ -331,13 +333,26 @@ count_pending() {
       PENDING=$n
       return 0
     fi
-    if [ "$any" -gt 0 ] && [ "$other" = 0 ]; then
-      PENDING=0
-      return 0
-    fi
+    # Only a list that is whole can say that nothing else is in it.
+    case $(tail -c 2 "$W/flat") in
+      '}}' | '}]') [ "$any" = 0 ] || [ "$other" != 0 ] || { PENDING=0 && return 0; } ;;
+    esac
   done
   : "$attempt"
   return 1
+}
+
+# Rebuilds the caches; only Drush's own words are proof.
+caches_are_rebuilt() {
+  ask "$@" cache:rebuild
+  [ "$RC" = 0 ] && grep -q -e 'Cache rebuild complete' "$W/err" "$W/out"
+}
+
+# Tells whether an enabled module or theme has no code in this image: updatedb goes on without it and says nothing.
+# Drupal's other requirements are no business of an update, and an answer that does not come is no proof of anything.
+code_is_missing() {
+  ask "$@" core:requirements --severity=2 --format=json
+  [ "$RC" = 0 ] && grep -q -e '"invalid_module" *:' -e '"invalid_theme" *:' "$W/out"
 }
 
 # ---------------------------------------------------------------- journal and guards
@@ -409,6 +424,20 @@ lock() {
   fi
 }
 
+# What undoes an operation waits for the one before it to be gone: a pod that is being ended outlives its Job.
+lock_in_time() {
+  waited=0
+  until lock; do
+    case $OPERATION in
+      restore | lift) ;;
+      *) return 1 ;;
+    esac
+    [ "$STOPPED" = 0 ] && [ "$waited" -lt "$PATIENCE" ] || return 1
+    waited=$((waited + 1))
+    sleep 1
+  done
+}
+
 # The backup directory is a mount: it is never made here, or a missing mount would go unnoticed.
 prepare() {
   [ -d "$DIR" ] || bad 'the backup directory does not exist'
@@ -419,11 +448,12 @@ prepare() {
   if has started && ! has restored; then
     TOUCHED=true
   fi
-  lock || {
+  lock_in_time || {
     ERROR='another operation on this site is still running'
     finish busy
   }
-  [ "$LOCKED" = 0 ] || rm -rf "$DIR"/.*.work
+  # What a killed script left behind takes up room, and nobody else would clean it up.
+  [ "$LOCKED" = 0 ] || rm -rf "$DIR"/.*.work "$DIR"/*.partial "$DIR"/*.tmp
   W=$(mktemp -d "$DIR/.XXXXXX") && mv "$W" "$W.work" || bad 'the backup directory is not writable'
   W=$W.work
   if has maintenance; then
@@ -686,6 +716,10 @@ update() {
     ERROR='the image has no "sha256sum"'
     fail preflight "$@"
   }
+  ! code_is_missing "$@" || {
+    ERROR='an enabled module or theme has no code in this image'
+    fail preflight "$@"
+  }
 
   step maintenance
   if has lifted; then
@@ -776,9 +810,7 @@ update_database() {
   [ "$UPDB_EXIT" = 0 ] || NOTE="exit code $UPDB_EXIT though all updates are applied"
 
   step cache-rebuild
-  ask "$@" cache:rebuild
-  [ "$RC" = 0 ] || [ "$STOPPED" = 1 ] || ask "$@" cache:rebuild
-  [ "$RC" = 0 ] || {
+  caches_are_rebuilt "$@" || [ "$STOPPED" = 1 ] || caches_are_rebuilt "$@" || {
     blame 'the caches could not be rebuilt'
     finish cache-rebuild
   }
@@ -890,8 +922,40 @@ verify_restore() {
   finish 'done'
 }
 
-# Drops every table and counts them, because sql:drop succeeds without a database too.
+# Drops every table and counts them, because sql:drop succeeds without a database too. The site's pods still run, and
+# Drupal makes tables of caches, locks and queues anew as soon as it misses them: so it is tried three times, and what is
+# left then is no obstacle where the backup replaces it.
 drop_tables() {
+  for attempt in 1 2 3; do
+    drop_once "$@" || return 1
+    [ "$TABLES" != 0 ] || return 0
+    sleep "$((attempt - 1))"
+  done
+  backup_replaces_the_rest "$@" && return 0
+  printf 'error: %s tables are left after sql:drop\n' "$TABLES" >"$W/err"
+  return 1
+}
+
+# Tells whether each table that is left is in the backup, which drops it before it makes it.
+backup_replaces_the_rest() {
+  case $DRIVER in
+    mysql)
+      sql 'SELECT table_name FROM information_schema.tables WHERE table_schema=DATABASE()' "$@"
+      grep -a -o '^DROP TABLE IF EXISTS `[^`]*`' "$SOURCE" | sed 's/^[^`]*`//; s/`$//' >"$W/in-backup"
+      ;;
+    pgsql)
+      sql "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname='public'" "$@"
+      sed -n 's/^[0-9; ]* TABLE public \([^ ]*\) .*/\1/p' "$W/list" >"$W/in-backup"
+      ;;
+    *) return 1 ;;
+  esac
+  [ "$RC" = 0 ] && [ -s "$W/in-backup" ] || return 1
+  sed -e 's/^ *//; s/ *$//' -e '/^[Tt][Aa][Bb][Ll][Ee]_\{0,1\}[Nn][Aa][Mm][Ee]$/d' -e '/^-*$/d' -e '/^([0-9]* rows\{0,1\})$/d' "$W/out" >"$W/left"
+  [ "$(wc -l <"$W/left" | tr -d ' ')" = "$TABLES" ] && ! grep -v -x -F -q -f "$W/in-backup" "$W/left"
+}
+
+# Drops what is there, and counts into TABLES what is there afterwards.
+drop_once() {
   if [ -z "$SKIP_TLS" ]; then
     run "$TIMEOUT" /dev/null "$@" sql:drop -y
   else
@@ -904,11 +968,7 @@ drop_tables() {
     } >"$W/drop.sql"
     run "$TIMEOUT" /dev/null "$@" sql:query "$SKIP_TLS" --file="$W/drop.sql"
   fi
-  [ "$RC" = 0 ] || return 1
-  count_tables own "$@" || return 1
-  [ "$TABLES" = 0 ] && return 0
-  printf 'error: %s tables are left after sql:drop\n' "$TABLES" >"$W/err"
-  return 1
+  [ "$RC" = 0 ] && count_tables own "$@"
 }
 
 restore_mysql() {

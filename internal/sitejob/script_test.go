@@ -246,6 +246,7 @@ func TestUpdateFailures(t *testing.T) {
 		{name: "the site does not bootstrap", on: "status", text: `echo '[]'; exit 0`, step: StepPreflight, flag: "0", error: "Drupal does not bootstrap"},
 		{name: "the database is down", on: "sql:query", text: `printf '\nIn SqlCommands.php line 183:\n\n  Query failed. Rerun with --debug to see any error message. ERROR 2002 (HY000): Cannot connect  \n' >&2; exit 1`, step: StepPreflight, flag: "0", error: "the database cannot be queried: ERROR 2002 (HY000): Cannot connect"},
 		{name: "an unknown driver", driver: "oracle", step: StepPreflight, flag: "0", error: `the database cannot be queried: error: the database driver "oracle" is not supported`},
+		{name: "an enabled module has no code", on: "core:requirements", text: `printf '{\n    "invalid_module": {\n        "title": "Invalid module",\n        "severity": "Error"\n    }\n}\n'; exit 0`, step: StepPreflight, flag: "0", error: "an enabled module or theme has no code in this image"},
 		{name: "the flag cannot be read", on: "maint:get", text: `echo false; exit 0`, step: StepMaintenance, flag: "0", error: "the maintenance flag cannot be read: false"},
 		{name: "the flag does not stick", on: "maint:set", text: `exit 0`, step: StepMaintenance, flag: "0", error: "maintenance mode could not be switched on"},
 		{name: "the dump fails", on: "sql:dump", text: `echo '> mysqldump: Got error: 1045: "Access denied" password=s3cr3t-w0rd' >&2; : >"${*#*--result-file=}"; exit 1`, step: StepBackup, flag: "0", error: `the backup failed: mysqldump: Got error: 1045: "Access denied" password=[redacted]`},
@@ -261,6 +262,8 @@ func TestUpdateFailures(t *testing.T) {
 		{name: "a blank line afterwards", on: "updatedb:status", text: `echo; exit 0`, step: StepUpdatedbUnknown, updatedb: 1, flag: "1", error: "it cannot be said whether updates are left"},
 		{name: "updatedb kills its shell", on: "updatedb", text: `kill -9 $$`, step: StepUpdatedb, updatedb: 1, flag: "1", error: "updatedb failed"},
 		{name: "the caches cannot be rebuilt", on: "cache:rebuild", text: `printf '\nIn X.php line 3:\n\n  The service is missing.  \n\n' >&2; exit 1`, step: StepCacheRebuild, updatedb: 1, flag: "1", error: "the caches could not be rebuilt: The service is missing."},
+		{name: "a cache rebuild without its words", on: "cache:rebuild", text: `exit 0`, step: StepCacheRebuild, updatedb: 1, flag: "1", error: "the caches could not be rebuilt"},
+		{name: "half a list afterwards", on: "updatedb:status", text: `printf '{"n":{"module":"node","update_id":"","type":"entity-update"},"no'; exit 0`, step: StepUpdatedbUnknown, updatedb: 1, flag: "1", error: "it cannot be said whether updates are left"},
 		{name: "the flag cannot be put back", on: "cache:rebuild", text: `echo 'exit 1' >"$S/on-maint-set"`, step: StepLift, updatedb: 1, flag: "1", error: "the recorded maintenance flag could not be put back"},
 	}
 	for i, c := range cases {
@@ -574,7 +577,11 @@ func TestRestoreFailures(t *testing.T) {
 		{"the backup has changed", func(_ *testing.T, w *world) { w.write(backupName+".sql", "x") }, StepBackup, 0, "there is no sound backup"},
 		{"the database is down", func(_ *testing.T, w *world) { w.on("sql:query", `echo 'ERROR 2002 (HY000): no' >&2; exit 1`) }, StepPreflight, 0, "the database cannot be queried: ERROR 2002 (HY000): no"},
 		{"another driver", func(_ *testing.T, w *world) { w.set("driver", "pgsql") }, StepBackup, 0, "the backup is of another database driver"},
-		{"sql:drop drops nothing", func(_ *testing.T, w *world) { w.on("sql:drop", `exit 0`) }, StepRestore, 1, "the restore failed: error: 5 tables are left after sql:drop"},
+		{"sql:drop drops nothing", func(_ *testing.T, w *world) { w.on("sql:drop", `exit 0`) }, StepRestore, 3, "the restore failed: error: 5 tables are left after sql:drop"},
+		{"a table comes back that the backup does not replace", func(_ *testing.T, w *world) {
+			w.on("sql:drop", `echo 1 >"$S/tables"; exit 0`)
+			w.on("sql:query", `case $* in *table_name*) echo made_by_the_update; exit 0 ;; esac`)
+		}, StepRestore, 3, "the restore failed: error: 1 tables are left after sql:drop"},
 		{"the import fails", func(_ *testing.T, w *world) {
 			w.on("sql:query", `case $* in *--file=*) echo 'ERROR 1064 (42000) at line 2: You have an error' >&2; exit 1 ;; esac`)
 		}, StepRestore, 1, "the restore failed: ERROR 1064 (42000)"},
@@ -604,6 +611,38 @@ func TestRestoreFailures(t *testing.T) {
 					require.Equal(t, StepNotRestored, w.run(Lift).Step)
 					require.Equal(t, "1", w.get("flag"))
 				}
+			})
+		})
+	}
+}
+
+// Pods that still run make tables of caches and queues anew between the drop and the count.
+func TestTablesThatComeBackDoNotKeepARestoreFromBeingMade(t *testing.T) {
+	t.Parallel()
+	const dump = `for a in "$@"; do case $a in --result-file=*) f=${a#*=} ;; esac; done
+{ for t in a cache_page queue; do printf 'DROP TABLE IF EXISTS \140%s\140;\nCREATE TABLE \140%s\140 (\n  b int\n);\n' "$t" "$t"; done
+i=0; while [ $i -lt 20 ]; do echo '/* rows */'; i=$((i + 1)); done; echo '-- Dump completed on 2026-01-01 00:00:00'; } >"$f"; exit 0`
+	for i, c := range []struct {
+		name, drop, query string
+		drops             int
+	}{
+		{"once", `if [ -e "$S/again" ]; then echo 0 >"$S/tables"; else echo 1 >"$S/again"; cp "$S/again" "$S/tables"; fi; exit 0`, "", 2},
+		{"each time", `echo 2 >"$S/tables"; exit 0`, `case $* in *table_name*) printf 'TABLE_NAME\ncache_page\nqueue\n'; exit 0 ;; esac`, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inTurn(t, i, func(t *testing.T, w *world) {
+				w.on("sql:dump", dump)
+				w.on("updatedb", throws)
+				require.Equal(t, StepUpdatedb, w.run(Update).Step)
+				w.on("sql:drop", c.drop)
+				if c.query != "" {
+					w.on("sql:query", c.query)
+				}
+				got := w.run(Restore)
+				require.True(t, got.OK, got.Error)
+				require.Equal(t, c.drops, w.calls("sql:drop"))
+				require.Equal(t, "5", w.get("tables"))
 			})
 		})
 	}
@@ -745,5 +784,127 @@ func TestAMissingVolumeIsNoticed(t *testing.T) {
 		got := w.run(Update, "DRUPDATE_BACKUP_DIR="+w.dir+"/missing")
 		require.Equal(t, StepParameters, got.Step)
 		require.Equal(t, 0, w.calls("status"))
+	})
+}
+
+// Drush asks back where nobody can answer, and takes yes for an answer or waits for ever.
+func TestUpdatedbIsAnsweredBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	inBothShells(t, func(t *testing.T, w *world) {
+		w.on("updatedb", `if read -r line; then echo "$line" >"$S/answered"; fi; [ ! -t 0 ] || echo terminal >"$S/answered"`)
+		require.True(t, w.run(Update).OK)
+		_, err := os.Stat(filepath.Join(w.scene, "answered"))
+		require.ErrorIs(t, err, os.ErrNotExist, "there is no input and no terminal")
+		for line := range strings.Lines(w.get("calls")) {
+			require.NotRegexp(t, ` (-n|--no|--no-interaction|--simulate)( |$)`, line, "no option that is a dry run in name only")
+		}
+		require.Equal(t, 1, w.calls("updatedb -y"))
+	})
+}
+
+// Drush lifts the maintenance mode that it set itself, also after a failed update.
+func TestDrushDoesNotOpenAHalfUpdatedSite(t *testing.T) {
+	t.Parallel()
+	inBothShells(t, func(t *testing.T, w *world) {
+		w.on("updatedb", `[ "$(cat "$S/flag")" = 1 ] && ours=1 || ours=0; echo 1 >"$S/flag"; [ "$ours" = 1 ] || echo 0 >"$S/flag"; `+throws)
+		require.Equal(t, StepUpdatedb, w.run(Update).Step)
+		require.Equal(t, "1", w.get("flag"))
+	})
+}
+
+func TestTheBackupIsTakenOfAClosedSite(t *testing.T) {
+	t.Parallel()
+	inBothShells(t, func(t *testing.T, w *world) {
+		w.on("sql:dump", `cp "$S/flag" "$S/flag-during-dump"`)
+		require.True(t, w.run(Update).OK)
+		require.Equal(t, "1", w.get("flag-during-dump"))
+	})
+	inBothShells(t, func(t *testing.T, w *world) {
+		w.on("sql:dump", `echo '> mysqldump: Error 1412: Table definition has changed, please retry transaction' >&2; exit 1`)
+		got := w.run(Update)
+		require.Equal(t, StepBackup, got.Step)
+		require.False(t, got.Touched)
+		require.Equal(t, "0", w.get("flag"), "nothing was changed, so the site is open again")
+	})
+}
+
+// A newer client writes a first line that only the image that made it can read: the backup goes back as it is.
+func TestABackupIsRestoredByteForByte(t *testing.T) {
+	t.Parallel()
+	inBothShells(t, func(t *testing.T, w *world) {
+		w.on("sql:dump", `for a; do case $a in --result-file=*) { echo '/*!999999\- enable the sandbox mode */'; yes 'CREATE TABLE a' | head -n 30; echo '-- Dump completed'; } >"${a#*=}" ;; esac; done; exit 0`)
+		w.on("updatedb", throws)
+		require.Equal(t, StepUpdatedb, w.run(Update).Step)
+		backup, err := os.ReadFile(filepath.Join(w.dir, backupName+".sql"))
+		require.NoError(t, err)
+		require.True(t, w.run(Restore).OK)
+		require.Equal(t, strings.TrimSpace(string(backup)), w.get("restored"))
+		require.True(t, strings.HasPrefix(w.get("restored"), `/*!999999\- enable the sandbox mode */`))
+	})
+}
+
+func TestABackupVolumeThatIsFullIsNoticedBeforeTheDump(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin") // busybox has a df of its own, which no PATH replaces
+	w.set("df", "#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted\necho /dev/x 100 90 10 90% /")
+	require.NoError(t, os.Chmod(filepath.Join(w.scene, "df"), 0o755))
+	w.path = w.scene + ":" + w.path
+	w.write("shop-10.3.1-0000.meta", "driver=mysql\nbytes=8192\n")
+	got := w.run(Update)
+	require.Equal(t, StepBackup, got.Step)
+	require.Contains(t, got.Error, "less free space than twice the last backup")
+	require.Equal(t, 0, w.calls("sql:dump"))
+	require.Equal(t, "0", w.get("flag"))
+}
+
+func TestWhatUndoesAnOperationWaitsForItToBeGone(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []Operation{Restore, Lift} {
+		t.Run(string(operation), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
+			w.write(backupName+".maintenance", "0")
+			other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+			require.NoError(t, err)
+			require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+			time.AfterFunc(2*time.Second, func() { _ = other.Close() })
+			got := w.run(operation)
+			require.True(t, got.OK, "step %s: %s", got.Step, got.Error)
+			require.NotEqual(t, StepBusy, got.Step)
+		})
+	}
+}
+
+func TestAnyLaterOperationCleansUpAfterAKilledOne(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []Operation{Update, Restore, Lift} {
+		t.Run(string(operation), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
+			w.on("maint:set", "exit 1") // not even an operation that fails leaves it
+			for _, name := range []string{"killed.partial", "killed.meta.tmp", ".Ab3dE6.work"} {
+				w.write(name, "takes up room")
+			}
+			w.run(operation)
+			for _, pattern := range []string{"*.partial", "*.tmp", ".*.work"} {
+				left, err := filepath.Glob(filepath.Join(w.dir, pattern))
+				require.NoError(t, err)
+				require.Empty(t, left)
+			}
+		})
+	}
+}
+
+// What Drush lists and never applies does not make it run again and again.
+func TestARowThatStaysAsksForNoSecondUpdate(t *testing.T) {
+	t.Parallel()
+	inBothShells(t, func(t *testing.T, w *world) {
+		blocked := `{"n":{"module":"node","update_id":"","type":"entity-update"}}`
+		w.on("updatedb", `echo '`+blocked+`' >"$S/pending"; exit 0`)
+		require.True(t, w.run(Update).OK)
+		require.Equal(t, blocked, w.get("pending"))
+		require.True(t, w.run(Update).OK)
+		require.Equal(t, 1, w.calls("updatedb -y"))
+		require.Equal(t, 1, w.calls("sql:dump"))
 	})
 }

@@ -82,11 +82,20 @@ type Backup struct {
 // Final says that the script ended by itself. False means that it was killed in the step that it names.
 func (r Result) Final() bool { return r.Version == 1 && !strings.HasSuffix(r.Step, running) }
 
-// ParseResult reads a termination message. It is false for anything but a result of this version. Texts are cleaned
-// once more of what looks like a secret.
+// ParseResult reads a termination message. It is false for anything but a result of this version that says in so many
+// words whether all is done and whether the database was touched. Texts are cleaned once more of what looks like a
+// secret.
 func ParseResult(message string) (Result, bool) {
 	var r Result
-	if json.Unmarshal([]byte(strings.ToValidUTF8(message, "?")), &r) != nil || r.Version != 1 || r.Operation == "" || r.Step == "" {
+	var told struct {
+		OK      *bool `json:"ok"`
+		Touched *bool `json:"touched"`
+	}
+	raw := []byte(strings.ToValidUTF8(message, "?"))
+	if json.Unmarshal(raw, &r) != nil || json.Unmarshal(raw, &told) != nil || told.OK == nil || told.Touched == nil {
+		return Result{}, false
+	}
+	if r.Version != 1 || r.Operation == "" || r.Step == "" {
 		return Result{}, false
 	}
 	r.Error, r.Note = clean(r.Error), clean(r.Note)
@@ -148,16 +157,22 @@ func Verdict(job *batchv1.Job, pods []corev1.Pod) (State, Result, string) {
 	case !told:
 		return Unknown, Result{}, "the job has ended and its pod left no result" + reason(failed)
 	}
+	if asked := job.Labels[LabelOperation]; asked != "" && asked != string(result.Operation) {
+		return Unknown, Result{}, "the job has ended with the result of another operation" + reason(failed)
+	}
 	state, detail := judge(result, exitCode, failed)
 	return state, result, detail
 }
+
+// wellDone are the steps in which an operation can have ended well.
+var wellDone = []string{StepDone, StepAlreadyRestored, StepNothingToRestore, StepNothingRecorded}
 
 // judge weighs the script's last words against how its container and its Job ended.
 func judge(r Result, exitCode int32, failed *batchv1.JobCondition) (State, string) {
 	switch {
 	case !r.Final():
 		return Unknown, "the job was ended in step " + strings.TrimSuffix(r.Step, running) + reason(failed)
-	case r.OK && exitCode == 0:
+	case r.OK && exitCode == 0 && slices.Contains(wellDone, r.Step):
 		return Succeeded, r.Note
 	case r.OK:
 		return Unknown, "the job says that it did well and ended badly" + reason(failed)

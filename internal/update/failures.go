@@ -28,6 +28,8 @@ const (
 	ReasonCacheRebuildFailed = "CacheRebuildFailed"
 	// ReasonDatabaseUnknown: Drush could not tell whether updates are pending.
 	ReasonDatabaseUnknown = "DatabaseUpdatesUnknown"
+	// ReasonDatabaseAhead: the database has had updates that the target's code does not know: it belongs to a newer release.
+	ReasonDatabaseAhead = "DatabaseAhead"
 	// ReasonVerifyFailed: the site does not work at the target.
 	ReasonVerifyFailed = "VerifyFailed"
 	// ReasonOverruled: somebody else keeps setting another image.

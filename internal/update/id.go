@@ -59,6 +59,8 @@ func (s Site) CheckID() string { return "check/" + s.Namespace + "/" + s.Name }
 // Request starts UpdateSite. Everything else the run reads from the resource, live.
 type Request struct {
 	Site Site `json:"site"`
+	// Paused says that the run was paused by signal when it went on in a new execution.
+	Paused bool `json:"paused,omitempty"`
 }
 
 // CheckRequest starts CheckSite.

@@ -55,7 +55,10 @@ type Report struct {
 	// Unsecured goes with Operation: it takes no backup.
 	Unsecured bool    `json:"unsecured,omitempty"`
 	Backup    *Backup `json:"backup,omitempty"`
-	Event     *Event  `json:"event,omitempty"`
+	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
+	Step        string `json:"step,omitempty"`
+	Maintenance string `json:"maintenance,omitempty"`
+	Event       *Event `json:"event,omitempty"`
 	// OnlyIdle skips the write when the annotation updateInProgress is set: a check never overrules a run.
 	OnlyIdle bool `json:"onlyIdle,omitempty"`
 }
@@ -156,12 +159,14 @@ const (
 	PendingNone PendingState = "None"
 	// PendingSome: Drush lists updates.
 	PendingSome PendingState = "Some"
+	// PendingAhead: the database has had updates that the code does not know, which Updates names.
+	PendingAhead PendingState = "Ahead"
 )
 
 // Pending is the result of PendingUpdates.
 type Pending struct {
 	State PendingState `json:"state"`
-	// Updates are the names of pending updates, sorted, 50 at most; Count counts all.
+	// Updates are the names of the updates, sorted, 50 at most; Count counts all.
 	Updates []string `json:"updates,omitempty"`
 	Count   int      `json:"count,omitempty"`
 	Message string   `json:"message,omitempty"`
@@ -189,8 +194,12 @@ type Installed struct {
 
 // Steps of an operation that decide what follows; the script has more.
 const (
+	// StepBackup: the backup was to be made; after it the database is touched.
+	StepBackup = "backup"
 	// StepNothingToRestore: the backup volume holds no note that updatedb began.
 	StepNothingToRestore = "nothing-to-restore"
+	// StepNothingRecorded: the backup volume holds no note of the maintenance flag.
+	StepNothingRecorded = "nothing-recorded"
 	// StepTooLate: the database update was proven complete and the site was, or was about to be, opened again: its backup is history.
 	StepTooLate = "too-late"
 )
@@ -209,7 +218,7 @@ const (
 	OperationInstall OperationKind = "install"
 )
 
-// Operation is remote work that must happen once. RunID and Kind name its Job, so asking twice is asking once.
+// Operation is remote work that must happen once. RunID, Kind and Attempt name its Job, so asking twice is asking once.
 type Operation struct {
 	Site  Site          `json:"site"`
 	Kind  OperationKind `json:"kind"`
@@ -224,6 +233,8 @@ type Operation struct {
 	Timeout time.Duration `json:"timeout"`
 	// Unsecured is set for a site without backups: the journal then lives no longer than the Job's pod.
 	Unsecured bool `json:"unsecured,omitempty"`
+	// Attempt is above 1 where the Jobs of earlier attempts vanished, and the operation is one that may be repeated.
+	Attempt int `json:"attempt,omitempty"`
 	// MustExist forbids creating the Job: one that vanished is then Unknown.
 	MustExist bool `json:"mustExist,omitempty"`
 }

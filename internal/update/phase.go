@@ -42,6 +42,22 @@ const (
 // DatabasePhase tells whether a run in this phase may have started a database operation.
 func (p Phase) DatabasePhase() bool { return p == PhaseUpdatingDatabase || p == PhaseRestoring }
 
+// Ended tells whether the phase is one of a run that has ended.
+func (p Phase) Ended() bool {
+	switch p {
+	case PhaseSucceeded, PhaseRolledBack, PhaseRollbackFailed, PhaseCodeFailed, PhaseRestored, PhaseFrozen, PhaseRestoreFailed,
+		PhaseAborted, PhaseSuspended, PhaseSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// NeedsPerson tells whether a run that ended in this phase waits for a person to say, by a retry, that the site is in order.
+func (p Phase) NeedsPerson() bool {
+	return p == PhaseRollbackFailed || p == PhaseFrozen || p == PhaseRestoreFailed
+}
+
 // Progress answers QueryState.
 type Progress struct {
 	Site       Site   `json:"site"`

@@ -30,6 +30,7 @@ func up() *cobra.Command {
 	cmd.Flags().BoolVar(&options.AuditLog, "audit-log", false, "log every request to the API server, without bodies, to logs/audit.log")
 	cmd.Flags().BoolVar(&options.IgnoreEnv, "ignore-env", false, "start everything, even if KUBECONFIG or TEMPORAL_ADDRESS name something that runs")
 	cmd.Flags().StringVar(&options.Simsite, "simsite", "", "the program of the simulated sites (default bin/simsite in the state folder)")
+	cmd.Flags().IntVar(&options.AdvertisedNode, "advertise-node-port", 0, "let the API server look for the node on this port, where a proxy listens (default the node's own)")
 	cmd.Flags().IntVar(&base, "ports", 0, "use eight ports in a row from this one")
 	for name, port := range portFlags(&single) {
 		cmd.Flags().IntVar(port, name, *port, "port of the component")

@@ -31,6 +31,7 @@ type Config struct {
 	REST      *rest.Config
 	Server    string // the API server, for the programs in the pods.
 	Listen    string // host and port of the node's own API.
+	Advertise int    // the port that the API server is told; zero means that of Listen.
 	Cert, Key string // files that prove who the node is.
 	CA        string // the file of the authority of those who may ask.
 	Pods      string // a folder for the pods.
@@ -149,8 +150,11 @@ func (n *Node) clean(keep map[types.UID]bool) error {
 	return nil
 }
 
-// port is the port of the node's own API.
+// port is the port under which the API server finds the node's own API.
 func (n *Node) port() (int32, error) {
+	if n.config.Advertise != 0 {
+		return int32(n.config.Advertise), nil //nolint:gosec // a port
+	}
 	_, port, err := net.SplitHostPort(n.config.Listen)
 	if err != nil {
 		return 0, fmt.Errorf("run node: listen address: %w", err)

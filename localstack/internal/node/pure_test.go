@@ -165,3 +165,14 @@ func TestConditionKeepsTheTimeOfItsLastChange(t *testing.T) {
 		t.Fatalf("got %v", list)
 	}
 }
+
+func TestAProxyInFrontOfTheNodeIsWhatTheAPIServerIsTold(t *testing.T) {
+	t.Parallel()
+	for advertise, want := range map[int]int32{0: 10777, 10999: 10999} {
+		n := &Node{config: Config{Listen: "127.0.0.1:10777", Advertise: advertise}}
+		object, err := n.object()
+		if err != nil || object.Status.DaemonEndpoints.KubeletEndpoint.Port != want {
+			t.Fatalf("advertised %d, error %v, want %d", object.Status.DaemonEndpoints.KubeletEndpoint.Port, err, want)
+		}
+	}
+}

@@ -45,6 +45,7 @@ func PortsFrom(base int) Ports {
 type Config struct {
 	Ports           Ports  `json:"ports"`
 	AuditLog        bool   `json:"auditLog,omitempty"`
+	AdvertisedNode  int    `json:"advertisedNode,omitempty"`  // the port under which the API server looks for the node; zero means the node's own.
 	Simsite         string `json:"simsite"`                   // the program of the simulated sites.
 	Kubeconfig      string `json:"kubeconfig,omitempty"`      // someone else's cluster; empty means ours.
 	TemporalAddress string `json:"temporalAddress,omitempty"` // someone else's Temporal; empty means ours.

@@ -16,9 +16,11 @@ import (
 type UpOptions struct {
 	Ports     *Ports // nil keeps the ports as they are.
 	AuditLog  bool
-	Simsite   string // empty keeps the path as it is.
-	IgnoreEnv bool   // do not use a cluster or a Temporal named by the environment.
-	Out       io.Writer
+	// AdvertisedNode is the port under which the API server looks for the node's API: that of a proxy in front of it. Zero means the node's own.
+	AdvertisedNode int
+	Simsite        string // empty keeps the path as it is.
+	IgnoreEnv      bool   // do not use a cluster or a Temporal named by the environment.
+	Out            io.Writer
 }
 
 // Up builds what is missing and starts what does not run. Calling it again is
@@ -81,7 +83,7 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 	}
 	s.config.AuditLog = s.config.AuditLog || o.AuditLog
 	if !alive {
-		s.config.AuditLog = o.AuditLog
+		s.config.AuditLog, s.config.AdvertisedNode = o.AuditLog, o.AdvertisedNode
 		s.config.Kubeconfig, s.config.TemporalAddress = "", ""
 		if !o.IgnoreEnv {
 			s.adopt(ctx, o.Out)

@@ -1,0 +1,85 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/logging"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// count tells the metrics what a write changed. It is called after a write that the API server took, with the state that
+// the write was guarded by: a report that is repeated, by the SDK or by another worker, writes nothing, or finds the
+// change made, and counts nothing. What is lost when the worker dies between the write and this call stays uncounted.
+func (a *Activities) count(before, after ownedStatus, r update.Report) {
+	if r.Step == update.StepBackup && isSet(after, v1alpha1.ConditionDBUpdatesFailed) && !isSet(before, v1alpha1.ConditionDBUpdatesFailed) {
+		a.metrics.BackupFailed()
+	}
+	was, is := before.Run, after.Run
+	if is == nil {
+		return
+	}
+	reason := failureReason(after, update.Phase(is.Phase))
+	same := was != nil && was.RunID == is.RunID
+	if same && was.FinishedAt == nil && was.Phase != is.Phase && was.PhaseStartedAt != nil {
+		a.metrics.PhaseEnded(update.Phase(was.Phase), update.Phase(is.Phase), reason, is.PhaseStartedAt.Sub(was.PhaseStartedAt.Time))
+	}
+	if was != nil && was.MaintenanceSince != nil && is.MaintenanceSince == nil {
+		a.metrics.MaintenanceEnded(a.clock.Now().Sub(was.MaintenanceSince.Time))
+	}
+	if is.FinishedAt == nil || (same && was.FinishedAt != nil) || !ends(is) {
+		return
+	}
+	var took time.Duration
+	if is.StartedAt != nil {
+		took = is.FinishedAt.Sub(is.StartedAt.Time)
+	}
+	a.metrics.UpdateEnded(update.Phase(is.Phase), reason, took)
+}
+
+// ends tells whether a run's last phase is one that runs end in: the mark of a lost run is cleared under its old phase.
+func ends(run *v1alpha1.RunStatus) bool { return update.Phase(run.Phase).Ended() }
+
+// failureReason is why a run that is being undone, or that ended, failed: the reason of its failure condition. Empty
+// while it does not fail, and where nothing was judged.
+func failureReason(s ownedStatus, phase update.Phase) string {
+	switch phase {
+	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded:
+		return ""
+	}
+	for _, kind := range []string{v1alpha1.ConditionDBUpdatesFailed, v1alpha1.ConditionCodeUpdateFailed} {
+		if c := apimeta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+func isSet(s ownedStatus, kind string) bool {
+	return apimeta.IsStatusConditionTrue(s.Conditions, kind)
+}
+
+// told logs a phase that a write began, once for the same reason as count.
+func told(ctx context.Context, before, after ownedStatus) {
+	is := after.Run
+	if !activity.IsActivity(ctx) || is == nil || (before.Run != nil && *before.Run == *is) {
+		return
+	}
+	if before.Run != nil && before.Run.RunID == is.RunID && before.Run.Phase == is.Phase {
+		return
+	}
+	release := ""
+	if after.Release != nil {
+		release = after.Release.Target
+	}
+	fields := []any{logging.KeyRelease, release, logging.KeyPhase, is.Phase}
+	if reason := failureReason(after, update.Phase(is.Phase)); reason != "" {
+		fields = append(fields, logging.KeyReason, reason)
+	}
+	activity.GetLogger(ctx).Info("phase begins", fields...)
+}

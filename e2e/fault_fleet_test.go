@@ -1,0 +1,373 @@
+//go:build fault
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fleet is what all sites of a wave share, and what faults of the whole system hit.
+type fleet struct {
+	mu              sync.Mutex
+	worker, watcher *daemon
+	proxy           *proxy
+	// deaths are the ends of processes that nobody asked for.
+	deaths []string
+}
+
+var shared *fleet
+
+// launch starts the worker and the watcher as two processes, and the proxy before the node, and returns what stops them.
+func launch() (func() error, error) {
+	shared = &fleet{}
+	err := unmountLeftovers()
+	if err != nil {
+		return nil, err
+	}
+	if shared.proxy, err = startProxy(); err != nil {
+		return nil, err
+	}
+	shared.worker, shared.watcher = shared.newDaemon("worker"), shared.newDaemon("watcher")
+	stop := func() error {
+		shared.worker.retire()
+		shared.watcher.retire()
+		return shared.proxy.stop()
+	}
+	if err := shared.whole(time.Minute); err != nil {
+		_ = stop() // the first error is the one that tells
+		return nil, err
+	}
+	return stop, nil
+}
+
+// whole waits until every process is ready, as at the beginning of a wave.
+func (f *fleet) whole(limit time.Duration) error {
+	f.mu.Lock()
+	worker, watcher := f.worker, f.watcher
+	f.mu.Unlock()
+	for _, d := range []*daemon{worker, watcher} {
+		if err := try(limit, d.ready); err != nil {
+			return fmt.Errorf("%s: %w", d.role, err)
+		}
+	}
+	return f.proxy.heal()
+}
+
+// daemon is a process of drupdate that is started again whenever it ends, as Kubernetes does.
+type daemon struct {
+	fleet  *fleet
+	role   string
+	health string
+	args   []string
+
+	mu      sync.Mutex
+	command *exec.Cmd
+	killed  bool          // the end of the process that runs now was asked for.
+	hold    time.Duration // how long it stays down after it.
+	retired bool
+	gone    chan struct{}
+}
+
+func (f *fleet) newDaemon(role string) *daemon {
+	d := &daemon{fleet: f, role: role, health: freeAddress(), gone: make(chan struct{})}
+	d.args = []string{role, "--health-addr", d.health, "--metrics-addr", "0"}
+	go d.supervise()
+	return d
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func (d *daemon) log() string { return filepath.Join(state, "logs", "fault-"+d.role+".log") }
+
+func (d *daemon) supervise() {
+	defer close(d.gone)
+	for {
+		err := d.once()
+		d.mu.Lock()
+		killed, hold, retired := d.killed, d.hold, d.retired
+		d.killed, d.hold = false, 0
+		d.mu.Unlock()
+		if retired {
+			return
+		}
+		if !killed {
+			d.fleet.died(fmt.Sprintf("%s %s ended by itself: %v", time.Now().Format(time.TimeOnly), d.role, err))
+			hold = time.Second
+		}
+		pause(hold)
+	}
+}
+
+// pause is the one place of the fault suite that lets time pass.
+func pause(d time.Duration) { <-time.After(d) }
+
+func (f *fleet) died(how string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaths = append(f.deaths, how)
+}
+
+// once runs the process to its end.
+func (d *daemon) once() error {
+	output, err := os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	command := exec.Command(filepath.Join(state, "bin", "drupdate"), d.args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf(systemNamespace, "drupdate-"+d.role))
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.mu.Lock()
+	if d.retired {
+		d.mu.Unlock()
+		return nil
+	}
+	err = command.Start()
+	d.command = command
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return command.Wait()
+}
+
+// kill ends the process as a lost node does, and keeps it down for a while.
+func (d *daemon) kill(down time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.command == nil || d.command.Process == nil {
+		return fmt.Errorf("%s does not run", d.role)
+	}
+	d.killed, d.hold = true, down
+	return d.command.Process.Kill()
+}
+
+// retire ends the process for good.
+func (d *daemon) retire() {
+	d.mu.Lock()
+	d.retired, d.killed = true, true
+	if d.command != nil && d.command.Process != nil {
+		_ = d.command.Process.Kill() // it may have ended already
+	}
+	d.mu.Unlock()
+	<-d.gone
+}
+
+func (d *daemon) ready() error {
+	response, err := http.Get("http://" + d.health + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %d", response.StatusCode)
+	}
+	return nil
+}
+
+// takeOver starts a second worker beside the first, and kills the first.
+func (f *fleet) takeOver(together time.Duration) error {
+	second := f.newDaemon("worker")
+	if err := try(time.Minute, second.ready); err != nil {
+		return err
+	}
+	pause(together)
+	f.mu.Lock()
+	first := f.worker
+	f.worker = second
+	f.mu.Unlock()
+	first.retire()
+	return nil
+}
+
+// killDaemon kills the worker or the watcher that runs now.
+func (f *fleet) killDaemon(role string, down time.Duration) error {
+	f.mu.Lock()
+	d := f.worker
+	if role == "watcher" {
+		d = f.watcher
+	}
+	f.mu.Unlock()
+	return d.kill(down)
+}
+
+// stack runs a verb of localstack on one component.
+func stack(verb, component string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) //nolint:forbidigo // it must run even when the test is over
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "localstack", "--state", state, verb, component).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("localstack %s %s: %w: %s", verb, component, err, out)
+	}
+	return nil
+}
+
+// outage kills a component and starts it again after a while.
+func outage(component string, down time.Duration) error {
+	if err := stack("kill", component); err != nil {
+		return err
+	}
+	pause(down)
+	return stack("start", component)
+}
+
+// freeze stops a component's clock for a while.
+func freeze(component string, d time.Duration) error {
+	if err := stack("pause", component); err != nil {
+		return err
+	}
+	pause(d)
+	return stack("resume", component)
+}
+
+// proxy is toxiproxy between the API server and the node: every exec and every log goes through it.
+type proxy struct {
+	command *exec.Cmd
+	api     string
+}
+
+const proxyName = "node"
+
+// startProxy puts the proxy where the node object says that the node is, before the port on which it really is.
+func startProxy() (*proxy, error) {
+	front, back, err := nodePorts()
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(freeAddress())
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{api: "http://" + net.JoinHostPort(host, port)}
+	log, err := os.OpenFile(filepath.Join(state, "logs", "fault-toxiproxy.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.command = exec.Command("toxiproxy", "-host", host, "-port", port)
+	p.command.Stdout, p.command.Stderr = log, log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("start toxiproxy: %w: run these tests with make fault, which builds it", err)
+	}
+	return p, try(20*time.Second, func() error {
+		return p.call(http.MethodPost, "/populate", []map[string]any{{
+			"name": proxyName, "listen": fmt.Sprintf("127.0.0.1:%d", front), "upstream": fmt.Sprintf("127.0.0.1:%d", back), "enabled": true,
+		}})
+	})
+}
+
+// nodePorts are the port that the API server is told, and the one that the node listens on.
+func nodePorts() (front, back int, err error) {
+	var config struct {
+		Ports struct {
+			Node int `json:"node"`
+		} `json:"ports"`
+	}
+	raw, err := os.ReadFile(filepath.Join(state, "run", "config.json"))
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) //nolint:forbidigo // TestMain has no test whose context could be used
+	defer cancel()
+	node := &corev1.Node{}
+	if err := cluster.Get(ctx, kube.ObjectKey{Name: "local"}, node); err != nil {
+		return 0, 0, err
+	}
+	front = int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if front == config.Ports.Node {
+		return 0, 0, fmt.Errorf("no proxy is before the node: start the stack with TEST_NODE_PROXY=1, as make fault does")
+	}
+	return front, config.Ports.Node, nil
+}
+
+func (p *proxy) stop() error {
+	if err := p.command.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.command.Wait() // it was killed
+	return nil
+}
+
+func (p *proxy) call(method, path string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	u, err := url.JoinPath(p.api, path)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequest(method, u, bytes.NewReader(raw)) //nolint:noctx // a loopback call with the client's limit
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Client{Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 512)) // what it says is for people
+		return fmt.Errorf("toxiproxy %s %s: %s: %s", method, path, response.Status, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
+func (p *proxy) enable(on bool) error {
+	return p.call(http.MethodPost, "/proxies/"+proxyName, map[string]any{"enabled": on})
+}
+
+// heal takes every toxic away and lets connections through.
+func (p *proxy) heal() error { return p.call(http.MethodPost, "/reset", map[string]any{}) }
+
+// cut breaks every stream and refuses new ones for a while.
+func (p *proxy) cut(d time.Duration) error {
+	if err := p.enable(false); err != nil {
+		return err
+	}
+	pause(d)
+	return p.enable(true)
+}
+
+// poison adds a toxic to what the node says for a while.
+func (p *proxy) poison(kind string, attributes map[string]any, d time.Duration) error {
+	name := fmt.Sprintf("%s-%d", kind, time.Now().UnixNano())
+	err := p.call(http.MethodPost, "/proxies/"+proxyName+"/toxics", map[string]any{
+		"name": name, "type": kind, "stream": "downstream", "toxicity": 1.0, "attributes": attributes,
+	})
+	if err != nil {
+		return err
+	}
+	pause(d)
+	return p.call(http.MethodDelete, "/proxies/"+proxyName+"/toxics/"+name, nil)
+}
