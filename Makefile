@@ -70,7 +70,9 @@ status: $(BIN)/localstack ## Show what runs of the embedded stack
 ## Build
 
 .PHONY: build image
-build: $(BIN)/drupdate ## Build the binary: .localstack/bin/drupdate
+build: $(BIN)/drupdate ## Build the binary: .localstack/bin/drupdate, and the name by which kubectl finds it
+	@ln -sf drupdate $(BIN)/kubectl-drupdate
+	@ln -sf drupdate $(BIN)/kubectl_complete-drupdate
 
 image: ## Build the container image IMAGE (drupdate:dev)
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
