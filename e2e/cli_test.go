@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && !fault
 
 package e2e
 
@@ -54,8 +54,8 @@ func (w *world) does(args ...string) string {
 	return a.out
 }
 
-// told reads what a command says as JSON.
-func told[T any](w *world, args ...string) T {
+// asked reads what a command says as JSON.
+func asked[T any](w *world, args ...string) T {
 	w.Helper()
 	var value T
 	require.NoError(w, json.Unmarshal([]byte(w.does(append(args, "-o", "json")...)), &value))
@@ -84,18 +84,18 @@ func TestAnUpdateIsAskedForAndReadWithDrupdate(t *testing.T) {
 	require.Equal(t, "10.3.6", w.site().Status.Release.Serving)
 	w.serves("10.3.6")
 
-	site := told[siteTold](w, "status", "blog")
+	site := asked[siteTold](w, "status", "blog")
 	require.Equal(t, "good InOrder", site.Health+" "+site.State)
 	require.Contains(t, w.does("status"), "10.3.6")
 
 	w.eventually("Temporal's list has both runs, closed", func() error {
-		runs := told[runsTold](w, "history", "blog").Items
+		runs := asked[runsTold](w, "history", "blog").Items
 		if len(runs) != 2 || runs[0].Open || runs[0].Outcome != "Succeeded" || runs[0].From != baseline || runs[0].Target != "10.3.6" || runs[0].Seconds <= 0 {
 			return fmt.Errorf("it says %+v", runs)
 		}
 		return nil
 	})
-	backups := told[struct{ Items []v1alpha1.BackupStatus }](w, "backup", "list", "blog").Items
+	backups := asked[struct{ Items []v1alpha1.BackupStatus }](w, "backup", "list", "blog").Items
 	require.Len(t, backups, 1)
 	require.Equal(t, baseline, backups[0].Release)
 	log := w.does("logs", "blog")
@@ -114,7 +114,7 @@ func TestAFailedUpdateFailsItsWaitAndIsRetriedWithDrupdate(t *testing.T) {
 	require.Equal(t, 1, failed.code, failed.out)
 	require.Equal(t, fmt.Sprintf("drupdate: the update of %s/blog to 10.4.0-cr-broken failed (RolledBack); it serves %s\n", w.ns, baseline), failed.errs)
 	require.Contains(t, failed.out, "drupdate retry blog")
-	require.Equal(t, "failed RolledBack", func() string { s := told[siteTold](w, "status", "blog"); return s.Health + " " + s.State }())
+	require.Equal(t, "failed RolledBack", func() string { s := asked[siteTold](w, "status", "blog"); return s.Health + " " + s.State }())
 
 	refused := w.drupdate("update", "blog", "--to", "10.4.0-cr-broken")
 	require.Equal(t, 1, refused.code)
@@ -138,7 +138,7 @@ func TestARunIsHeldAndGivenUpWithDrupdate(t *testing.T) {
 		w.does("pause", "blog")
 		require.True(t, w.site().Spec.Update.Paused)
 		w.eventually("the run says that it is paused", func() error {
-			site := told[siteTold](w, "status", "blog")
+			site := asked[siteTold](w, "status", "blog")
 			if site.OpenRun == nil || site.OpenRun.Progress == nil || !site.OpenRun.Progress.Paused {
 				return fmt.Errorf("it says %+v", site)
 			}
