@@ -222,7 +222,7 @@ func checkEvents(w *world) {
 	}
 }
 
-// checkLogs holds every line of the product to the list of keys in the documents, and follows the site's runs.
+// checkLogs holds every line about a site to the list of keys in the documents, and follows the site's runs.
 func checkLogs(w *world) {
 	page, err := os.ReadFile("../docs/operations.md")
 	require.NoError(w, err)
@@ -249,11 +249,11 @@ func checkLogs(w *world) {
 		}
 		var line map[string]any
 		require.NoError(w, json.Unmarshal(lines.Bytes(), &line), lines.Text())
-		if line["logger"] != "kubernetes" { // client-go has keys of its own, in our case
-			for key := range line {
-				if !known[key] {
-					unknown[key] = lines.Text()
-				}
+		_, about := line["site"]
+		for key := range line {
+			require.Regexp(w, "^[a-z][a-z0-9_]*$", key, lines.Text())
+			if about && !known[key] {
+				unknown[key] = lines.Text()
 			}
 		}
 		if id, _ := line["workflow_id"].(string); strings.HasSuffix(id, "/"+w.ns+"/blog") {
