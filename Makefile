@@ -40,7 +40,7 @@ SEED ?= 1
 SITES ?= 8
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
-SCRIPTS := .ci/run tools/with-stack tools/verify $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
+SCRIPTS := .ci/run tools/with-stack tools/verify tools/vulncheck $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
 
 .PHONY: help
 help: ## Show this list
@@ -70,7 +70,9 @@ status: $(BIN)/localstack ## Show what runs of the embedded stack
 ## Build
 
 .PHONY: build image
-build: $(BIN)/drupdate ## Build the binary: .localstack/bin/drupdate
+build: $(BIN)/drupdate ## Build the binary: .localstack/bin/drupdate, and the name by which kubectl finds it
+	@ln -sf drupdate $(BIN)/kubectl-drupdate
+	@ln -sf drupdate $(BIN)/kubectl_complete-drupdate
 
 image: ## Build the container image IMAGE (drupdate:dev)
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
@@ -123,7 +125,7 @@ tagged = $$(grep -rl --include='*_test.go' --exclude-dir=localstack --exclude-di
 
 ## Check
 
-.PHONY: lint fmt vet verify generate manifests
+.PHONY: lint fmt vet verify vuln generate manifests
 lint: $(BIN)/golangci-lint $(BIN)/workflowcheck ## Run the linters, the layers of imports included, and check workflows for determinism
 	@for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...); done
 	$(BIN)/workflowcheck -config tools/workflowcheck.yaml ./workflows ./worker
@@ -139,6 +141,9 @@ vet: ## Run go vet on every module, with every build tag
 
 verify: $(BIN)/controller-gen $(BIN)/kustomize ## Check that generated files are up to date and that the manifests render
 	@BIN=$(BIN) tools/verify
+
+vuln: $(BIN)/govulncheck ## Look for known vulnerabilities; says so where their database cannot be reached
+	@BIN=$(BIN) tools/vulncheck
 
 generate: $(BIN)/controller-gen ## Generate deepcopy code from the API types
 	$(BIN)/controller-gen object paths=./api/...
@@ -196,3 +201,5 @@ $(BIN)/toxiproxy: tools/toxiproxy/go.mod tools/toxiproxy/go.sum | $(BIN)
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum | $(BIN)
 	@echo 'building golangci-lint: about 5 minutes the first time on two cores'
 	@cd tools/lint && go build -o $@ -ldflags '-s -w' github.com/golangci/golangci-lint/v2/cmd/golangci-lint && touch $@
+$(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum | $(BIN)
+	@cd tools/vuln && go build -o $@ -ldflags '-s -w' golang.org/x/vuln/cmd/govulncheck && touch $@

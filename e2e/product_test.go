@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -61,8 +62,11 @@ func startWorker() (*process, error) {
 
 // process is drupdate, started as its users start it.
 type process struct {
+	mu      sync.Mutex
 	command *exec.Cmd
 	exited  chan error
+	// ending is set once a test has asked the process to end; one that ends without that is started again.
+	ending bool
 	// ready returns nil once the process does its work.
 	ready func() error
 	// log is the name of its file among the logs of the stack.
@@ -85,17 +89,52 @@ func newProcess(port int, kubeconfig string, args ...string) *process {
 
 // run starts the process and waits until it is ready.
 func (p *process) run() error {
+	if err := p.start(); err != nil {
+		return err
+	}
+	go p.supervise()
+	return try(60*time.Second, p.ready)
+}
+
+func (p *process) start() error {
 	output, err := os.OpenFile(filepath.Join(state, "logs", p.log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer output.Close()
 	p.command.Stdout, p.command.Stderr = output, output
-	if err := p.command.Start(); err != nil {
-		return err
+	return p.command.Start()
+}
+
+// supervise starts the process again when it ends by itself, as Kubernetes does: a watcher that cannot renew its lease in
+// time, on a machine that is too busy, ends.
+func (p *process) supervise() {
+	for {
+		err := p.command.Wait()
+		p.mu.Lock()
+		if p.ending {
+			p.mu.Unlock()
+			p.exited <- err
+			return
+		}
+		last := p.command
+		p.command = exec.Command(last.Path, last.Args[1:]...)
+		p.command.Env, p.command.SysProcAttr = last.Env, last.SysProcAttr
+		err = p.start()
+		p.mu.Unlock()
+		if err != nil {
+			p.exited <- err
+			return
+		}
 	}
-	go func() { p.exited <- p.command.Wait() }()
-	return try(60*time.Second, p.ready)
+}
+
+// end sends the process a signal that is to end it for good.
+func (p *process) end(signal os.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ending = true
+	return p.command.Process.Signal(signal)
 }
 
 func healthy(address string) error {
@@ -112,7 +151,7 @@ func healthy(address string) error {
 
 // stop ends the process as Kubernetes does; it must go by itself, and cleanly.
 func (p *process) stop() error {
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.end(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
@@ -128,7 +167,7 @@ func (p *process) stop() error {
 
 // kill ends the process as a lost node does.
 func (p *process) kill() error {
-	if err := p.command.Process.Kill(); err != nil {
+	if err := p.end(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if err := <-p.exited; err == nil {

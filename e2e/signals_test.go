@@ -149,6 +149,7 @@ func checkNotifications(w *world) {
 		"dev.drupdate.update.failed " + broken + " RolledBack CacheRebuildFailed", "dev.drupdate.update.finished " + updating + " Succeeded ",
 		"dev.drupdate.update.started " + broken + " RollingOut ", "dev.drupdate.update.started " + updating + " RollingOut ",
 	}
+	slices.Sort(wanted)
 	w.eventually("each transition is told", func() error {
 		var got []string
 		for _, list := range told.of(site) {
@@ -243,6 +244,9 @@ func checkLogs(w *world) {
 	var phases []string
 	unknown := map[string]string{}
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "drupdate: ") {
+			continue // the last words of a process that ended, for people
+		}
 		var line map[string]any
 		require.NoError(w, json.Unmarshal(lines.Bytes(), &line), lines.Text())
 		if line["logger"] != "kubernetes" { // client-go has keys of its own, in our case

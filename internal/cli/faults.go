@@ -115,7 +115,7 @@ func cause(err error) string {
 	case errors.As(err, &name):
 		return name.Err
 	case errors.As(err, &op):
-		return clean(op.Err.Error())
+		return strings.TrimPrefix(clean(op.Err.Error()), "connect: ")
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}

@@ -110,9 +110,9 @@ func (s *session) picture(site *v1alpha1.DrupalSite, open *openRun, silence erro
 		s.out.say("%s", line)
 	}
 	s.section("Releases", s.releaseRows(site))
-	s.section("Run", s.runRows(site, open, silence))
+	s.section("Run", s.runRows(site, v, open, silence))
 	s.section("Updates", s.updateRows(site))
-	s.section("Conditions", s.conditionRows(site))
+	s.section("Conditions", s.conditionRows(site, v))
 	s.section("Backups", s.backupRows(site))
 	s.next(s.advise(site, v))
 }
@@ -168,7 +168,7 @@ func (s *session) releaseRows(site *v1alpha1.DrupalSite) [][]cell {
 	return rows
 }
 
-func (s *session) runRows(site *v1alpha1.DrupalSite, open *openRun, silence error) [][]cell {
+func (s *session) runRows(site *v1alpha1.DrupalSite, v verdict, open *openRun, silence error) [][]cell {
 	var rows [][]cell
 	add := func(name, value string) {
 		if value != "" {
@@ -179,7 +179,9 @@ func (s *session) runRows(site *v1alpha1.DrupalSite, open *openRun, silence erro
 	if run != nil {
 		add("phase", run.Phase)
 		add("time", s.times(run))
-		add("message", run.Message)
+		if run.Message != v.message {
+			add("message", run.Message)
+		}
 		add("operation", run.Operation)
 	}
 	if open != nil {
@@ -265,13 +267,17 @@ func (s *session) updateRows(site *v1alpha1.DrupalSite) [][]cell {
 	return rows
 }
 
-func (s *session) conditionRows(site *v1alpha1.DrupalSite) [][]cell {
+func (s *session) conditionRows(site *v1alpha1.DrupalSite, v verdict) [][]cell {
 	var rows [][]cell
 	for i := range site.Status.Conditions {
 		c := &site.Status.Conditions[i]
+		message := c.Message
+		if message == v.message {
+			message = "(as above)"
+		}
 		rows = append(rows, []cell{
 			text(c.Type), {string(c.Status), conditionStyle(c.Type, string(c.Status))}, text(c.Reason),
-			{age(s.now().Sub(c.LastTransitionTime.Time)), faint}, text(c.Message),
+			{age(s.now().Sub(c.LastTransitionTime.Time)), faint}, text(message),
 		})
 	}
 	return rows
@@ -296,27 +302,31 @@ func conditionStyle(kind, status string) style {
 	return yellow
 }
 
-// next writes what a person can do.
+// next writes what a person can do: command beside wish, or below it where the terminal is too narrow.
 func (s *session) next(list []advice) {
 	if len(list) == 0 {
 		return
 	}
 	s.out.say("")
 	s.out.say("%s", s.out.paint("Next", strong))
-	widest := 0
+	what, command := 0, 0
 	for _, a := range list {
 		if a.Command != "" {
-			widest = max(widest, utf8.RuneCountInString(a.What))
+			what, command = max(what, utf8.RuneCountInString(a.What)), max(command, utf8.RuneCountInString(a.Command))
 		}
 	}
+	narrow := s.out.width() > 0 && 2+what+gap+command > s.out.width()
 	for _, a := range list {
-		if a.Command == "" {
+		switch {
+		case a.Command == "":
 			for _, line := range wrap(a.What, max(0, s.out.width()-2)) {
 				s.out.say("  %s", line)
 			}
-			continue
+		case narrow:
+			s.out.say("  %s\n      %s", a.What, s.out.paint(a.Command, blue))
+		default:
+			s.out.say("  %-*s  %s", what, a.What, s.out.paint(a.Command, blue))
 		}
-		s.out.say("  %s%s  %s", a.What, strings.Repeat(" ", widest-utf8.RuneCountInString(a.What)), s.out.paint(a.Command, blue))
 	}
 }
 

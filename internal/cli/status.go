@@ -132,11 +132,7 @@ func (s *session) siteRow(site *v1alpha1.DrupalSite) []cell {
 		}
 		row = append(row, text(short(site.Status.Release.Failsafe)), text(orDash(site.Status.Release.Failed)), text(orDash(run)))
 	}
-	message := cell{text: v.message}
-	if v.health == good {
-		message.style = faint
-	}
-	return append(row, message)
+	return append(row, text(brief(site, v)))
 }
 
 // ago is how long a state lasts.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -91,7 +92,11 @@ func updating(site *v1alpha1.DrupalSite) (verdict, bool) {
 		return verdict{}, false
 	}
 	v := verdict{health: busy, state: string(update.PhaseRollingOut), message: "The run has begun."}
-	if run != nil && run.Phase != "" {
+	// The mark is set before the status and cleared after it: between the two the status tells of an end.
+	if run != nil && run.FinishedAt != nil && site.Status.Release.Target == site.Spec.Release {
+		return verdict{}, false
+	}
+	if run != nil && run.Phase != "" && run.FinishedAt == nil {
 		v.state, v.since, v.message = run.Phase, run.StartedAt, run.Message
 	}
 	if holds(site, v1alpha1.ConditionOrchestratorUnavailable) {
@@ -169,7 +174,11 @@ func notReady(site *v1alpha1.DrupalSite) (verdict, bool) {
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return verdict{}, false
 	}
-	return verdict{failed, c.Reason, &c.LastTransitionTime, c.Message}, true
+	v := verdict{failed, c.Reason, &c.LastTransitionTime, c.Message}
+	if site.Status.Release.Serving == "" && (c.Reason == v1alpha1.ReasonUnavailable || c.Reason == v1alpha1.ReasonWorkloadMissing) {
+		v.health = waiting // a new site, of which the first pods are on their way
+	}
+	return v, true
 }
 
 func pending(site *v1alpha1.DrupalSite) (verdict, bool) {
@@ -264,4 +273,22 @@ func units(large int, unit string, small int, part string) string {
 		return fmt.Sprintf("%d%s", large, unit)
 	}
 	return fmt.Sprintf("%d%s%d%s", large, unit, small, part)
+}
+
+// brief is what a row has room for: nothing where the state says it all, and of a failed update only what failed.
+func brief(site *v1alpha1.DrupalSite, v verdict) string {
+	switch {
+	case v.state == stateInOrder:
+		return ""
+	case v.health != failed && v.health != person:
+		return v.message
+	}
+	for _, c := range failures(site) {
+		if _, why, found := strings.Cut(c.Message, " failed: "); found && c.Reason != v.state {
+			return c.Reason + ": " + why
+		} else if found {
+			return why
+		}
+	}
+	return v.message
 }
