@@ -96,6 +96,7 @@ type Activities struct {
 	webhook  Webhook
 	// namespaces are empty where every site is served.
 	namespaces []string
+	denials    denials
 }
 
 // New makes the activities.

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -85,4 +86,35 @@ func TestMessagesAreOneShortLineWithoutSecrets(t *testing.T) {
 	require.LessOrEqual(t, len(app.Message()), maxMessage)
 	require.True(t, strings.HasPrefix(app.Message(), "Step: mysql://root:"))
 	require.Equal(t, strings.ToValidUTF8(app.Message(), ""), app.Message())
+}
+
+// notYet is what an API server says that has not read the roles.
+func notYet() error {
+	return fmt.Errorf("read site: %w", apierrors.NewForbidden(schema.GroupResource{Group: "drupdate.dev", Resource: "drupalsites"}, "blog",
+		errors.New(`User "system:serviceaccount:drupdate-system:drupdate-worker" cannot get resource "drupalsites" in API group "drupdate.dev"`)))
+}
+
+func TestADenialCountsOnceItHasLasted(t *testing.T) {
+	t.Parallel()
+	var d denials
+	now := time.Now()
+	require.False(t, d.lasts("a", now))
+	require.False(t, d.lasts("a", now.Add(denialLasts-1)))
+	require.False(t, d.lasts("b", now.Add(denialLasts)), "another step")
+	require.True(t, d.lasts("a", now.Add(denialLasts)))
+	d.forget("a")
+	require.False(t, d.lasts("a", now.Add(denialLasts)), "answered in between")
+	require.True(t, denied(notYet()))
+	require.False(t, denied(apierrors.NewForbidden(deployments, "blog", errors.New("violates PodSecurity"))))
+	require.False(t, denied(nil))
+}
+
+func TestAStartingAPIServerFailsNoSite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(), testDeployment("2.0"))
+	w.funcs.Get = func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return notYet()
+	}
+	_, err := do(w, update.Inspect, update.Site{Namespace: "sites", Name: "blog"})
+	requireFailure(t, err, "")
 }

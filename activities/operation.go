@@ -100,7 +100,7 @@ func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o
 }
 
 // startJob makes the Job. One that somebody else made meanwhile is as good. A refusal by the API server, before there
-// ever was a Job, is proof that the database is as it was, and so a result.
+// ever was a Job, is proof that the database is as it was, and so a result; but for a denial, which may not last.
 func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string,
 	before operationBeat,
 ) (operationBeat, *update.OperationResult, error) {
@@ -115,7 +115,7 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		}
 		err = fmt.Errorf("create Job %q: %w", name, err)
 	}
-	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && neverTried(ctx, o) {
+	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && !denied(err) && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
 	}
 	return before, nil, err

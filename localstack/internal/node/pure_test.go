@@ -3,12 +3,16 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 func TestBackoffDoublesToItsLimitAndForgets(t *testing.T) {
@@ -175,4 +179,38 @@ func TestAProxyInFrontOfTheNodeIsWhatTheAPIServerIsTold(t *testing.T) {
 			t.Fatalf("advertised %d, error %v, want %d", object.Status.DaemonEndpoints.KubeletEndpoint.Port, err, want)
 		}
 	}
+}
+
+func TestAStatusThatSomebodyElseChangedIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "blog", UID: "1", ResourceVersion: "5"}}
+	object.Status.Phase = corev1.PodRunning
+	object.Spec.Containers = []corev1.Container{{Name: "drupal"}}
+	client := fake.NewClientset(object.DeepCopy())
+	n := &Node{client: client, log: slog.New(slog.DiscardHandler), pods: map[types.UID]*pod{}}
+	p := newPod(t.Context(), n, object, "127.0.0.9")
+	yes := true
+	p.main[0].status.Ready, p.main[0].status.Started = true, &yes
+	p.main[0].status.State.Running = &corev1.ContainerStateRunning{}
+	n.pods[object.UID] = p
+	go p.report()
+	defer close(p.gone)
+	marked := object.DeepCopy()
+	marked.ResourceVersion = "6"
+	marked.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	n.saw(marked)
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		now, err := client.CoreV1().Pods("sites").Get(t.Context(), "blog", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range now.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				return
+			}
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	t.Fatal("the pod runs, and nobody says that it is ready")
 }

@@ -65,7 +65,11 @@ func (n *Node) saw(object *corev1.Pod) {
 	p.update(object)
 	if !known {
 		go p.live()
+		return
 	}
+	// Somebody else may have changed the status: the controller manager marks the pods of a node that it took for lost,
+	// and nobody but the node says that they are ready again.
+	p.changed()
 }
 
 // take makes a pod, with the address that it had before if it had one.

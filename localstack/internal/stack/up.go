@@ -14,8 +14,8 @@ import (
 // UpOptions are what the caller of Up asks for. The zero value asks for the
 // recorded configuration, or the default one.
 type UpOptions struct {
-	Ports     *Ports // nil keeps the ports as they are.
-	AuditLog  bool
+	Ports    *Ports // nil keeps the ports as they are.
+	AuditLog bool
 	// AdvertisedNode is the port under which the API server looks for the node's API: that of a proxy in front of it. Zero means the node's own.
 	AdvertisedNode int
 	Simsite        string // empty keeps the path as it is.

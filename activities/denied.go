@@ -1,0 +1,68 @@
+package activities
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// denialLasts is how long the API server must deny a step before that counts. One that has just started denies everybody
+// until it has read the roles.
+const denialLasts = 2 * time.Minute
+
+// denials remember since when a step is denied. The zero value is ready.
+type denials struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// lasts notes a denial of a step, and tells whether it stands for long enough to count.
+func (d *denials) lasts(step string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since, again := d.since[step]
+	if !again {
+		if d.since == nil {
+			d.since = map[string]time.Time{}
+		}
+		d.since[step] = now
+		return false
+	}
+	return now.Sub(since) >= denialLasts
+}
+
+// forget ends a step's denial: it was answered, or given up.
+func (d *denials) forget(step string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since, step)
+}
+
+// denied tells whether the API server says that we have no right to a request, and not that it refuses the object.
+func denied(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), ": User \"") && strings.Contains(err.Error(), "\" cannot ")
+}
+
+// classified is classify for a step that may be repeated: a denial is transient until it has lasted.
+func (a *Activities) classified(ctx context.Context, op string, err error) error {
+	step := stepOf(ctx, op)
+	if denied(err) && !a.denials.lasts(step, a.clock.Now()) {
+		return temporal.NewApplicationError(clean(op+": "+err.Error()), transientType)
+	}
+	a.denials.forget(step)
+	return classify(ctx, op, err)
+}
+
+// stepOf is the same for every attempt of one step of one run, and another for every other.
+func stepOf(ctx context.Context, op string) string {
+	if !activity.IsActivity(ctx) {
+		return op
+	}
+	info := activity.GetInfo(ctx)
+	return info.WorkflowExecution.RunID + "/" + info.ActivityID
+}
