@@ -121,6 +121,7 @@ func TestAFailedUpdateFailsItsWaitAndIsRetriedWithDrupdate(t *testing.T) {
 	require.Contains(t, refused.errs, "--retry")
 	require.Empty(t, w.site().Annotations[v1alpha1.AnnotationRetry])
 
+	w.idle()
 	before := w.site().Status.Run.RunID
 	require.Equal(t, 1, w.drupdate("retry", "blog", "--wait").code, "it fails again")
 	require.NotEqual(t, before, w.site().Status.Run.RunID)

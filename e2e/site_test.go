@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,7 +86,21 @@ func newSite(t *testing.T, options ...option) *world {
 		}
 		return nil
 	})
+	w.idle()
 	return w
+}
+
+// idle waits until no run of the site is open: one that has written its end may still take another target.
+func (w *world) idle() {
+	w.Helper()
+	w.eventually("no run is open", func() error {
+		id := update.Site{Namespace: w.ns, Name: w.name}.UpdateID()
+		description, err := temporal.DescribeWorkflow(w.Context(), id, "")
+		if err == nil && description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			err = fmt.Errorf("%s is open", id)
+		}
+		return err
+	})
 }
 
 // secret makes the database's credentials. The file of an SQLite database is on the site's files volume.
