@@ -16,7 +16,7 @@ import (
 // count tells the metrics what a write changed. It is called after a write that the API server took, with the state that
 // the write was guarded by: a report that is repeated, by the SDK or by another worker, writes nothing, or finds the
 // change made, and counts nothing. What is lost when the worker dies between the write and this call stays uncounted.
-func (a *Activities) count(before, after ownedStatus, r update.Report) {
+func (a *Activities) count(before, after ownedStatus, r update.Report) { //nolint:gocyclo // one flat list of cases
 	if r.Step == update.StepBackup && isSet(after, v1alpha1.ConditionDBUpdatesFailed) && !isSet(before, v1alpha1.ConditionDBUpdatesFailed) {
 		a.metrics.BackupFailed()
 	}
@@ -51,6 +51,7 @@ func failureReason(s ownedStatus, phase update.Phase) string {
 	switch phase {
 	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded:
 		return ""
+	default:
 	}
 	for _, kind := range []string{v1alpha1.ConditionDBUpdatesFailed, v1alpha1.ConditionCodeUpdateFailed} {
 		if c := apimeta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {

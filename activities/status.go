@@ -122,7 +122,7 @@ func change(s *ownedStatus, r update.Report, site *v1alpha1.DrupalSite, now time
 
 // changeRun writes the newest run. A run that is new to the resource begins with an empty record, but for an operation
 // of a lost run that nobody has settled yet.
-func changeRun(s *ownedStatus, r update.Report, now time.Time) {
+func changeRun(s *ownedStatus, r update.Report, now time.Time) { //nolint:gocyclo // one flat list of cases
 	if r.RunID == "" && r.Phase == "" && r.Operation == nil {
 		return
 	}
@@ -153,7 +153,7 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 
 // stampRun writes when a run started and finished. The first report of either counts; a run that goes on to another
 // target after an end starts again.
-func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) {
+func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) { //nolint:gocyclo // one flat list of cases
 	if r.Started && (run.StartedAt == nil || run.FinishedAt != nil) {
 		run.StartedAt = stamp(now)
 	}

@@ -114,6 +114,8 @@ func (p *partner) nothingPending(ctx context.Context) (update.Answer, error) {
 		return update.Answer{Outcome: update.Succeeded}, nil
 	case update.PendingSome:
 		return unwell(update.Failed, "database updates are still pending: "+pending.Message), nil
+	case update.PendingAhead:
+		return unwell(update.Failed, pending.Message), nil
 	case update.PendingUnknown:
 	}
 	return unwell(update.Unknown, "it cannot be told whether database updates are pending: "+pending.Message), nil

@@ -226,7 +226,7 @@ func (r *run) unlessBegun(operation, why string) (end ending, settled bool, err 
 	case siteGone(err):
 		return ending{}, false, err
 	case err != nil || result.Outcome != update.Succeeded:
-		return ending{}, false, nil
+		return ending{}, false, nil //nolint:nilerr // what cannot be looked at is frozen
 	case result.Touched:
 		end, err = r.databaseUpdated(update.OperationResult{Outcome: update.Succeeded, Touched: true})
 		return end, true, err

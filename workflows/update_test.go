@@ -707,11 +707,15 @@ func TestAFreezeLooksFirstWhetherAnythingHasBegun(t *testing.T) {
 	}{
 		{"nothing has", update.OperationResult{Outcome: update.Succeeded, Step: "done", Maintenance: "0"}, update.PhaseRestored, update.ReasonUntouched, failedOnR1},
 		{
-			"updatedb has", update.OperationResult{Outcome: update.Failed, Step: "not-restored", Touched: true}, update.PhaseFrozen, update.ReasonFrozen,
+			"updatedb has",
+			update.OperationResult{Outcome: update.Failed, Step: "not-restored", Touched: true},
+			update.PhaseFrozen, update.ReasonFrozen,
 			update.Releases{Serving: "r2", Target: "r2", Failed: "r2"},
 		},
 		{
-			"all is done", update.OperationResult{Outcome: update.Succeeded, Step: "done", Touched: true}, update.PhaseSucceeded, "",
+			"all is done",
+			update.OperationResult{Outcome: update.Succeeded, Step: "done", Touched: true},
+			update.PhaseSucceeded, "",
 			update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
 		},
 	} {

@@ -36,12 +36,12 @@ type world struct {
 	ops      map[update.OperationKind]update.OperationResult
 	ran      []update.Operation
 	// lost is how often the Job of an operation vanishes.
-	lost map[update.OperationKind]int
-	install  []update.Installed
-	failing  map[string]error
-	before   map[string]func()
-	after    map[string]func()
-	calls    []string
+	lost    map[update.OperationKind]int
+	install []update.Installed
+	failing map[string]error
+	before  map[string]func()
+	after   map[string]func()
+	calls   []string
 }
 
 // newWorld is an installed site that serves r1 and whose owner wants r2.

@@ -114,7 +114,8 @@ func TestEveryDifferenceIsAProblem(t *testing.T) {
 		},
 		"an excuse for a right that is used": {
 			entry("get", pods, "") + entry("get", exec, "") + entry("create", jobs, "") + entry("update", leader, ""),
-			map[string]string{"worker: get pods": "none"}, "excused without need: worker: get pods",
+			map[string]string{"worker: get pods": "none"},
+			"excused without need: worker: get pods",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

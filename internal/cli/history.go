@@ -184,7 +184,9 @@ func (s *session) historyTable(runs []runReport) *table {
 	for _, run := range runs {
 		sign, look := outcomeHealth(run).sign()
 		row := []cell{
-			text(run.StartedAt.Local().Format("2006-01-02 15:04")), text(lasting(run.Took)), {sign, look}, {orDash(run.Outcome), look},
+			text(run.StartedAt.Local().Format("2006-01-02 15:04")), text(lasting(run.Took)),
+			{sign, look},
+			{orDash(run.Outcome), look},
 			text(orDash(shorten(run.From))), text(orDash(shorten(run.Target))),
 		}
 		if s.output == asWide {
@@ -210,6 +212,7 @@ func outcomeHealth(run runReport) health {
 		return waiting
 	case update.PhaseFrozen, update.PhaseRestoreFailed, update.PhaseRollbackFailed:
 		return person
+	default:
 	}
 	if run.Open {
 		return busy

@@ -124,7 +124,7 @@ func (s *session) job(ctx context.Context, l *logReader) (*batchv1.Job, error) {
 }
 
 // newest is the newest Job of the site; while a run is open one of that run, so that nobody reads an old log for a new one.
-func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) {
+func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) { //nolint:gocyclo // one flat list of cases
 	labels := kube.MatchingLabels{sitejob.LabelSite: l.site.Name}
 	if l.operation != "" {
 		labels[sitejob.LabelOperation] = l.operation
@@ -270,6 +270,7 @@ func (s *session) verdictOf(ctx context.Context, l *logReader, job *batchv1.Job)
 				return nil
 			case batchv1.JobFailed:
 				return fmt.Errorf("job/%s failed", job.Name)
+			default:
 			}
 		}
 		if !l.follow {

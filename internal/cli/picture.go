@@ -276,8 +276,11 @@ func (s *session) conditionRows(site *v1alpha1.DrupalSite, v verdict) [][]cell {
 			message = "(as above)"
 		}
 		rows = append(rows, []cell{
-			text(c.Type), {string(c.Status), conditionStyle(c.Type, string(c.Status))}, text(c.Reason),
-			{age(s.now().Sub(c.LastTransitionTime.Time)), faint}, text(message),
+			text(c.Type),
+			{string(c.Status), conditionStyle(c.Type, string(c.Status))},
+			text(c.Reason),
+			{age(s.now().Sub(c.LastTransitionTime.Time)), faint},
+			text(message),
 		})
 	}
 	return rows

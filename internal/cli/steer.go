@@ -62,7 +62,7 @@ func holdCommand(cfg Config, h hold) *cobra.Command {
 	return c
 }
 
-func (s *session) hold(ctx context.Context, name string, h hold, only string) error {
+func (s *session) hold(ctx context.Context, name string, h hold, only string) error { //nolint:gocyclo // one flat list of cases
 	c, err := s.kube()
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type terminal struct {
 func newTerminal(out io.Writer, env func(string) (string, bool)) *terminal {
 	t := &terminal{Writer: out}
 	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) { //nolint:gosec // a file descriptor is small
+	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return t
 	}
 	kind, _ := env("TERM")
@@ -39,7 +39,7 @@ func (t *terminal) size() (width, height int) {
 	if t.file == nil {
 		return 0, 0
 	}
-	width, height, err := term.GetSize(int(t.file.Fd())) //nolint:gosec // a file descriptor is small
+	width, height, err := term.GetSize(int(t.file.Fd()))
 	if err != nil || width < 20 {
 		return 100, 0
 	}

@@ -59,7 +59,7 @@ func (s *session) watch(ctx context.Context, name string) error {
 		err = s.watchLines(ctx, f)
 	}
 	if ctx.Err() != nil {
-		return nil // it was interrupted, as announced
+		return nil //nolint:nilerr // it was interrupted, as announced
 	}
 	return err
 }

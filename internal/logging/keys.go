@@ -91,7 +91,7 @@ func siteOf(workflowID string) []zapcore.Field {
 }
 
 // snake writes a name in snake case: RunID is run_id.
-func snake(name string) string {
+func snake(name string) string { //nolint:gocyclo // one flat list of cases
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

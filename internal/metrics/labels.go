@@ -106,7 +106,7 @@ func resultOf(end update.Phase) string {
 }
 
 // PhaseResult is how a phase ended, from the phase that follows it and the reason of the failure, if there is one.
-func PhaseResult(phase, next update.Phase, reason string) string {
+func PhaseResult(phase, next update.Phase, reason string) string { //nolint:gocyclo // one flat list of cases
 	undoing := phase == update.PhaseRollingBack || phase == update.PhaseRestoring
 	switch {
 	case next == update.PhaseSuspended, next == update.PhaseSuperseded:

@@ -121,12 +121,12 @@ func TestADatabaseIsAheadOfCodeThatLacksItsUpdates(t *testing.T) {
 		answer := s.on(release).ok("drush", "php:eval", "print 'drupdate_ahead';")
 		return strings.TrimSpace(answer)
 	}
-	require.Equal(t, `{"drupdate_ahead":[]}`, ask("10.3.1"))
+	require.JSONEq(t, `{"drupdate_ahead":[]}`, ask("10.3.1"))
 	s.on("10.3.6").ok("drush", "updatedb", "-y")
-	require.Equal(t, `{"drupdate_ahead":[]}`, ask("10.3.6"))
-	require.Equal(t, `{"drupdate_ahead":[]}`, ask("10.3.8"), "newer code ships the updates of older code")
-	require.Equal(t, `{"drupdate_ahead":[]}`, ask("10.4.0-cr-fails-once"))
-	require.Equal(t, `{"drupdate_ahead":["study_upd_update_10001","study_upd_post_update_one"]}`, ask("10.3.2"))
+	require.JSONEq(t, `{"drupdate_ahead":[]}`, ask("10.3.6"))
+	require.JSONEq(t, `{"drupdate_ahead":[]}`, ask("10.3.8"), "newer code ships the updates of older code")
+	require.JSONEq(t, `{"drupdate_ahead":[]}`, ask("10.4.0-cr-fails-once"))
+	require.JSONEq(t, `{"drupdate_ahead":["study_upd_update_10001","study_upd_post_update_one"]}`, ask("10.3.2"))
 }
 
 func TestTheFirstRebuildFailsOnce(t *testing.T) {
