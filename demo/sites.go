@@ -71,14 +71,24 @@ func (s *stack) makeSites(ctx context.Context, players []*player) error {
 	return nil
 }
 
-// emptyNamespace deletes what an earlier demo left, and makes the namespace.
+// labelDemo is on the namespace that a demo made: KUBECONFIG may name a cluster that has another one of that name.
+const labelDemo = "drupdate.dev/demo"
+
+// emptyNamespace deletes what an earlier demo left, and makes the namespace. One that no demo made is somebody's.
 func (s *stack) emptyNamespace(ctx context.Context) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if err := s.kube.Delete(ctx, ns); err != nil && !apierrors.IsNotFound(err) {
+	ns := &corev1.Namespace{}
+	err := s.kube.Get(ctx, client.ObjectKey{Name: namespace}, ns)
+	if err == nil && ns.Labels[labelDemo] == "" {
+		return fmt.Errorf("the cluster has a namespace %q that no demo made: delete or rename it, or unset KUBECONFIG for a cluster of the demo's own", namespace)
+	}
+	if err == nil {
+		err = s.kube.Delete(ctx, ns)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the namespace %q of an earlier demo: %w", namespace, err)
 	}
 	return poll(ctx, time.Minute, func() error {
-		fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{labelDemo: "true"}}}
 		return s.kube.Create(ctx, fresh)
 	})
 }
