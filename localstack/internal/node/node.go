@@ -153,7 +153,7 @@ func (n *Node) clean(keep map[types.UID]bool) error {
 // port is the port under which the API server finds the node's own API.
 func (n *Node) port() (int32, error) {
 	if n.config.Advertise != 0 {
-		return int32(n.config.Advertise), nil //nolint:gosec // a port
+		return int32(n.config.Advertise), nil
 	}
 	_, port, err := net.SplitHostPort(n.config.Listen)
 	if err != nil {
