@@ -16,42 +16,49 @@ import (
 // count tells the metrics what a write changed. It is called after a write that the API server took, with the state that
 // the write was guarded by: a report that is repeated, by the SDK or by another worker, writes nothing, or finds the
 // change made, and counts nothing. What is lost when the worker dies between the write and this call stays uncounted.
-func (a *Activities) count(before, after ownedStatus, r update.Report) { //nolint:gocyclo // one flat list of cases
+func (a *Activities) count(before, after ownedStatus, r update.Report) {
 	if r.Step == update.StepBackup && isSet(after, v1alpha1.ConditionDBUpdatesFailed) && !isSet(before, v1alpha1.ConditionDBUpdatesFailed) {
 		a.metrics.BackupFailed()
 	}
-	was, is := before.Run, after.Run
-	if is == nil {
+	if after.Run == nil {
 		return
+	}
+	was, is := before.Run, after.Run
+	if was == nil {
+		was = &v1alpha1.RunStatus{}
 	}
 	reason := failureReason(after, update.Phase(is.Phase))
-	same := was != nil && was.RunID == is.RunID
-	if same && was.FinishedAt == nil && was.Phase != is.Phase && was.PhaseStartedAt != nil {
+	if phaseEnded(was, is) {
 		a.metrics.PhaseEnded(update.Phase(was.Phase), update.Phase(is.Phase), reason, is.PhaseStartedAt.Sub(was.PhaseStartedAt.Time))
 	}
-	if was != nil && was.MaintenanceSince != nil && is.MaintenanceSince == nil {
+	if was.MaintenanceSince != nil && is.MaintenanceSince == nil {
 		a.metrics.MaintenanceEnded(a.clock.Now().Sub(was.MaintenanceSince.Time))
 	}
-	if is.FinishedAt == nil || (same && was.FinishedAt != nil) || !ends(is) {
-		return
+	if updateEnded(was, is) {
+		var took time.Duration
+		if is.StartedAt != nil {
+			took = is.FinishedAt.Sub(is.StartedAt.Time)
+		}
+		a.metrics.UpdateEnded(update.Phase(is.Phase), reason, took)
 	}
-	var took time.Duration
-	if is.StartedAt != nil {
-		took = is.FinishedAt.Sub(is.StartedAt.Time)
-	}
-	a.metrics.UpdateEnded(update.Phase(is.Phase), reason, took)
 }
 
-// ends tells whether a run's last phase is one that runs end in: the mark of a lost run is cleared under its old phase.
-func ends(run *v1alpha1.RunStatus) bool { return update.Phase(run.Phase).Ended() }
+// phaseEnded tells whether a run came to another phase. How long the phase of a lost run was, nobody knows.
+func phaseEnded(was, is *v1alpha1.RunStatus) bool {
+	return was.RunID == is.RunID && was.FinishedAt == nil && was.Phase != is.Phase && was.PhaseStartedAt != nil
+}
+
+// updateEnded tells whether a run came to an end. The mark of a lost run is cleared under its old phase: that is none.
+func updateEnded(was, is *v1alpha1.RunStatus) bool {
+	again := was.RunID == is.RunID && was.FinishedAt != nil
+	return is.FinishedAt != nil && !again && update.Phase(is.Phase).Ended()
+}
 
 // failureReason is why a run that is being undone, or that ended, failed: the reason of its failure condition. Empty
 // while it does not fail, and where nothing was judged.
 func failureReason(s ownedStatus, phase update.Phase) string {
-	switch phase {
-	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded:
+	if phase == update.PhaseSucceeded || phase == update.PhaseSuspended || phase == update.PhaseSuperseded {
 		return ""
-	default:
 	}
 	for _, kind := range []string{v1alpha1.ConditionDBUpdatesFailed, v1alpha1.ConditionCodeUpdateFailed} {
 		if c := apimeta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {

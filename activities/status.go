@@ -122,7 +122,7 @@ func change(s *ownedStatus, r update.Report, site *v1alpha1.DrupalSite, now time
 
 // changeRun writes the newest run. A run that is new to the resource begins with an empty record, but for an operation
 // of a lost run that nobody has settled yet.
-func changeRun(s *ownedStatus, r update.Report, now time.Time) { //nolint:gocyclo // one flat list of cases
+func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 	if r.RunID == "" && r.Phase == "" && r.Operation == nil {
 		return
 	}
@@ -130,30 +130,40 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) { //nolint:gocycl
 		s.Run = &v1alpha1.RunStatus{}
 	}
 	if r.RunID != "" && s.Run.RunID != r.RunID {
-		next := &v1alpha1.RunStatus{RunID: r.RunID, Operation: s.Run.Operation, Unsecured: s.Run.Unsecured}
-		if next.Operation != "" {
-			next.MaintenanceSince = s.Run.MaintenanceSince
-		}
-		s.Run = next
+		s.Run = takeOver(s.Run, r.RunID)
 	}
 	if r.WorkflowID != "" {
 		s.Run.WorkflowID = r.WorkflowID
 	}
 	if r.Phase != "" {
-		if s.Run.Phase != string(r.Phase) || s.Run.PhaseStartedAt == nil {
-			s.Run.PhaseStartedAt = stamp(now)
-		}
+		stampPhase(s.Run, r.Phase, now)
 		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
 	}
 	if r.Operation != nil {
 		s.Run.Operation, s.Run.Unsecured = *r.Operation, r.Unsecured && *r.Operation != ""
 	}
 	stampRun(s.Run, r, now)
+	stampMaintenance(s.Run, r, now)
+}
+
+// takeOver is the record of a run that follows another.
+func takeOver(before *v1alpha1.RunStatus, runID string) *v1alpha1.RunStatus {
+	if before.Operation == "" {
+		return &v1alpha1.RunStatus{RunID: runID}
+	}
+	return &v1alpha1.RunStatus{RunID: runID, Operation: before.Operation, Unsecured: before.Unsecured, MaintenanceSince: before.MaintenanceSince}
+}
+
+// stampPhase writes since when a phase holds.
+func stampPhase(run *v1alpha1.RunStatus, phase update.Phase, now time.Time) {
+	if run.Phase != string(phase) || run.PhaseStartedAt == nil {
+		run.PhaseStartedAt = stamp(now)
+	}
 }
 
 // stampRun writes when a run started and finished. The first report of either counts; a run that goes on to another
 // target after an end starts again.
-func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) { //nolint:gocyclo // one flat list of cases
+func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) {
 	if r.Started && (run.StartedAt == nil || run.FinishedAt != nil) {
 		run.StartedAt = stamp(now)
 	}
@@ -163,6 +173,10 @@ func stampRun(run *v1alpha1.RunStatus, r update.Report, now time.Time) { //nolin
 	case r.Phase != "" && !r.Finished:
 		run.FinishedAt = nil // The run goes on to another target.
 	}
+}
+
+// stampMaintenance writes since when an operation may hold the site in maintenance mode.
+func stampMaintenance(run *v1alpha1.RunStatus, r update.Report, now time.Time) {
 	switch {
 	case maintenanceOver(r):
 		run.MaintenanceSince = nil

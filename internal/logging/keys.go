@@ -1,8 +1,8 @@
 package logging
 
 import (
+	"regexp"
 	"strings"
-	"unicode"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -90,21 +90,15 @@ func siteOf(workflowID string) []zapcore.Field {
 	return []zapcore.Field{zap.String(KeyNamespace, parts[1]), zap.String(KeySite, parts[2])}
 }
 
+// Where a word ends in a name: before a capital after a small letter, and before the last of several capitals.
+var (
+	wordEnd    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	acronymEnd = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+	separators = strings.NewReplacer("-", "_", ".", "_", " ", "_", "/", "_")
+)
+
 // snake writes a name in snake case: RunID is run_id.
-func snake(name string) string { //nolint:gocyclo // one flat list of cases
-	var b strings.Builder
-	runes := []rune(name)
-	for i, r := range runes {
-		switch {
-		case !unicode.IsUpper(r):
-		case i > 0 && (unicode.IsLower(runes[i-1]) || unicode.IsDigit(runes[i-1])),
-			i > 0 && unicode.IsUpper(runes[i-1]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]):
-			b.WriteByte('_')
-		}
-		if r == '-' || r == '.' || r == ' ' || r == '/' {
-			r = '_'
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+func snake(name string) string {
+	name = acronymEnd.ReplaceAllString(wordEnd.ReplaceAllString(name, "${1}_${2}"), "${1}_${2}")
+	return strings.ToLower(separators.Replace(name))
 }

@@ -106,21 +106,27 @@ func resultOf(end update.Phase) string {
 }
 
 // PhaseResult is how a phase ended, from the phase that follows it and the reason of the failure, if there is one.
-func PhaseResult(phase, next update.Phase, reason string) string { //nolint:gocyclo // one flat list of cases
-	undoing := phase == update.PhaseRollingBack || phase == update.PhaseRestoring
+func PhaseResult(phase, next update.Phase, reason string) string {
 	switch {
 	case next == update.PhaseSuspended, next == update.PhaseSuperseded:
 		return Interrupted
-	case undoing && (next == update.PhaseRollbackFailed || next == update.PhaseRestoreFailed):
-		return Failed
-	case undoing: // What is undone failed or was aborted before; the undoing itself went well.
+	case phase == update.PhaseRollingBack, phase == update.PhaseRestoring:
+		// What is undone failed or was aborted before; here it counts whether the undoing went well.
+		if next == update.PhaseRollbackFailed || next == update.PhaseRestoreFailed {
+			return Failed
+		}
 		return Succeeded
-	case reason == update.ReasonAborted && (next == update.PhaseRollingBack || next == update.PhaseAborted):
-		return Interrupted
-	case next == update.PhaseRollingBack, next == update.PhaseRestoring, next.Ended() && next != update.PhaseSucceeded:
-		return Failed
 	case next == update.PhaseRollingOut:
 		return Interrupted // Another target came.
+	case next.Ended() && next != update.PhaseSucceeded, next == update.PhaseRollingBack, next == update.PhaseRestoring:
+		return failedOrAborted(reason)
 	}
 	return Succeeded
+}
+
+func failedOrAborted(reason string) string {
+	if reason == update.ReasonAborted {
+		return Interrupted
+	}
+	return Failed
 }
