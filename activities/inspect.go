@@ -51,7 +51,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 		Paused:        site.Spec.Update.Paused,
 		Settings:      settingsOf(site.Spec.Update),
 		Releases:      update.Releases(site.Status.Release),
-		InProgress:    inProgress(site),
+		InProgress:    site.InProgress(),
 
 		CodeFailed:     reasonOf(site, v1alpha1.ConditionCodeUpdateFailed),
 		DatabaseFailed: reasonOf(site, v1alpha1.ConditionDBUpdatesFailed),
@@ -119,10 +119,6 @@ func opensIn(w *v1alpha1.WindowSpec, now time.Time) (time.Duration, error) {
 		return next.Sub(now), nil
 	}
 	return 0, nil
-}
-
-func inProgress(site *v1alpha1.DrupalSite) bool {
-	return site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "true"
 }
 
 func conditionOf(site *v1alpha1.DrupalSite, kind string) *metav1.Condition {

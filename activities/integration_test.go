@@ -140,7 +140,7 @@ func TestIntegrationWhatAPersonSetByHandIsRemovedAsWell(t *testing.T) {
 	require.NoError(t, c.live.Status().Patch(t.Context(), c.read(), client.RawPatch("application/merge-patch+json", patch), client.FieldOwner("kubectl-edit")))
 	c.report(update.Report{InProgress: update.MarkClear, Releases: &update.Releases{Serving: "1.0"}})
 	require.Equal(t, v1alpha1.ReleaseStatus{Serving: "1.0"}, c.read().Status.Release)
-	require.False(t, inProgress(c.read()))
+	require.False(t, c.read().InProgress())
 }
 
 func TestIntegrationAReportNeverBringsASiteBack(t *testing.T) {

@@ -47,7 +47,7 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if err != nil {
 		return err
 	}
-	if r.OnlyIdle && inProgress(site) {
+	if r.OnlyIdle && site.InProgress() {
 		return errBusy
 	}
 	if r.InProgress == update.MarkSet {
@@ -125,7 +125,7 @@ func (a *Activities) enforce(ctx context.Context, object *unstructured.Unstructu
 // mark sets or clears the annotation updateInProgress by a narrow apply. Whoever else set it by hand shares the field,
 // and an apply that leaves it out does not remove it then: a merge patch does.
 func (a *Activities) mark(ctx context.Context, site *v1alpha1.DrupalSite, on bool) error {
-	if on == inProgress(site) && (on || site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "") {
+	if on == site.InProgress() && (on || site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "") {
 		return nil
 	}
 	object := siteObject(site)

@@ -197,7 +197,7 @@ func TestTheMarkIsThereBeforeTheStatusAndGoesAfterIt(t *testing.T) {
 			w.funcs.SubResourceApply = nil
 			_, err = do(w, update.WriteReport, r)
 			require.NoError(t, err)
-			require.Equal(t, name == "mark", inProgress(w.site()), "a mark that somebody else set is cleared as well")
+			require.Equal(t, name == "mark", w.site().InProgress(), "a mark that somebody else set is cleared as well")
 		})
 	}
 }

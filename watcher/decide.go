@@ -58,7 +58,7 @@ func decide(site *v1alpha1.DrupalSite, w workload) decision {
 		return decision{notYet, causeDeleting}
 	case w.conflict != "":
 		return decision{notYet, causeConflict}
-	case inProgress(site):
+	case site.InProgress():
 		return decideOpen(site)
 	case !w.exists || w.deleting || w.missing != "" || w.scaledToZero || w.paused:
 		return decision{notYet, causeWorkload}
@@ -73,7 +73,7 @@ func decide(site *v1alpha1.DrupalSite, w workload) decision {
 
 // decideOpen is decide while a run is, or was, changing the site.
 func decideOpen(site *v1alpha1.DrupalSite) decision {
-	if site.Status.Release.Target != site.Spec.Release || retryAsked(site) {
+	if site.Status.Release.Target != site.Spec.Release || site.RetryAsked() {
 		return decision{running, causeRetarget}
 	}
 	return decision{running, ""}
@@ -81,7 +81,7 @@ func decideOpen(site *v1alpha1.DrupalSite) decision {
 
 // decideDrift is decide for an installed site that no run changes.
 func decideDrift(site *v1alpha1.DrupalSite, w workload) decision {
-	retry := retryAsked(site)
+	retry := site.RetryAsked()
 	if !retry && needsPerson(site) {
 		return decision{blocked, causePerson}
 	}
@@ -120,7 +120,7 @@ func orCheck(site *v1alpha1.DrupalSite, w workload, otherwise decision) decision
 func drift(site *v1alpha1.DrupalSite, w workload) string {
 	r := site.Status.Release
 	switch {
-	case retryAsked(site):
+	case site.RetryAsked():
 		return causeRetry
 	case r.Serving != site.Spec.Release:
 		return causeRelease
@@ -155,15 +155,6 @@ func pendingUnconfirmed(site *v1alpha1.DrupalSite) bool {
 	return reason != "" && reason != v1alpha1.ReasonUpdatesConfirmed && reasonOf(site, v1alpha1.ConditionDBUpdatesFailed) == ""
 }
 
-func inProgress(site *v1alpha1.DrupalSite) bool {
-	return site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "true"
-}
-
-func retryAsked(site *v1alpha1.DrupalSite) bool {
-	retry := site.Annotations[v1alpha1.AnnotationRetry]
-	return retry != "" && retry != site.Status.ObservedRetry
-}
-
 func isTrue(site *v1alpha1.DrupalSite, condition string) bool {
 	return apimeta.IsStatusConditionTrue(site.Status.Conditions, condition)
 }
@@ -180,7 +171,7 @@ func reasonOf(site *v1alpha1.DrupalSite, condition string) string {
 // ensured is the release that a missing Deployment is created with.
 func ensured(site *v1alpha1.DrupalSite) string {
 	r := site.Status.Release
-	if inProgress(site) && r.Target != "" && site.Status.Run != nil {
+	if site.InProgress() && r.Target != "" && site.Status.Run != nil {
 		phase := update.Phase(site.Status.Run.Phase)
 		if phase == update.PhaseUpdatingDatabase || phase == update.PhaseVerifying || site.Status.Run.Operation != "" {
 			// The database is, or may be, the target's already.

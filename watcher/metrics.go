@@ -88,7 +88,7 @@ func (c *siteCollector) Collect(out chan<- prometheus.Metric) {
 	for i := range list.Items {
 		site := &list.Items[i]
 		phases[phaseOf(site)]++
-		if inProgress(site) {
+		if site.InProgress() {
 			open++
 		}
 		c.collectSite(out, site)
@@ -110,7 +110,7 @@ func (c *siteCollector) collectSite(out chan<- prometheus.Metric, site *v1alpha1
 			gauge(c.failed, 1, kind, metrics.Reason(f.Reason))
 		}
 	}
-	if run := site.Status.Run; inProgress(site) && run != nil && run.PhaseStartedAt != nil {
+	if run := site.Status.Run; site.InProgress() && run != nil && run.PhaseStartedAt != nil {
 		gauge(c.phase, max(0, c.now().Sub(run.PhaseStartedAt.Time).Seconds()), metrics.Phase(run.Phase))
 	}
 }

@@ -127,3 +127,14 @@ func (s *DrupalSite) ImageFor(release string) string {
 	}
 	return s.Spec.Image + ":" + release
 }
+
+// InProgress tells whether a run is, or was when it was lost, changing the site: the annotation updateInProgress is on it.
+func (s *DrupalSite) InProgress() bool {
+	return s.Annotations[AnnotationUpdateInProgress] == "true"
+}
+
+// RetryAsked tells whether another attempt is asked for that no run has taken up yet.
+func (s *DrupalSite) RetryAsked() bool {
+	retry := s.Annotations[AnnotationRetry]
+	return retry != "" && retry != s.Status.ObservedRetry
+}

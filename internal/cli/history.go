@@ -205,13 +205,15 @@ func shorten(release string) string {
 }
 
 func outcomeHealth(run runReport) health {
-	switch update.Phase(run.Outcome) {
+	phase := update.Phase(run.Outcome)
+	if phase.NeedsPerson() {
+		return person
+	}
+	switch phase {
 	case update.PhaseSucceeded:
 		return good
 	case update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted, "WentOn":
 		return waiting
-	case update.PhaseFrozen, update.PhaseRestoreFailed, update.PhaseRollbackFailed:
-		return person
 	default:
 	}
 	if run.Open {

@@ -110,7 +110,7 @@ func (s *session) job(ctx context.Context, l *logReader) (*batchv1.Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !l.follow || !inProgress(site) {
+		if !l.follow || !site.InProgress() {
 			return nil, fmt.Errorf("there is no Job of an operation of %s/%s: they go three days after their end", site.Namespace, site.Name)
 		}
 		if !said {
@@ -136,7 +136,7 @@ func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) { //nolint
 	var found *batchv1.Job
 	for i := range jobs.Items {
 		j := &jobs.Items[i]
-		if l.follow && inProgress(l.site) && l.site.Status.Run != nil && l.site.Status.Run.StartedAt != nil &&
+		if l.follow && l.site.InProgress() && l.site.Status.Run != nil && l.site.Status.Run.StartedAt != nil &&
 			l.site.Status.Run.Operation == "" && j.CreationTimestamp.Before(l.site.Status.Run.StartedAt) {
 			continue
 		}

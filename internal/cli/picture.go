@@ -100,7 +100,7 @@ func progress(ctx context.Context, t client.Client, id, runID string) *update.Pr
 // picture writes all that is known of a site, section by section.
 func (s *session) picture(site *v1alpha1.DrupalSite, open *openRun, silence error) {
 	v := judge(site)
-	if open != nil && open.Progress != nil && open.Progress.Phase != "" && !inProgress(site) {
+	if open != nil && open.Progress != nil && open.Progress.Phase != "" && !site.InProgress() {
 		// Nothing is marked yet: only the run knows that it waits.
 		v.health, v.state, v.message = waiting, string(open.Progress.Phase), open.Progress.Message
 	}

@@ -34,7 +34,7 @@ func (s *session) report(site *v1alpha1.DrupalSite) report {
 	v := judge(site)
 	return report{
 		Namespace: site.Namespace, Name: site.Name, Health: v.health, State: v.state, Message: clean(v.message), Since: v.since,
-		Wants: site.Spec.Release, Release: site.Status.Release, Paused: site.Spec.Update.Paused, Updating: inProgress(site),
+		Wants: site.Spec.Release, Release: site.Status.Release, Paused: site.Spec.Update.Paused, Updating: site.InProgress(),
 		Run: site.Status.Run, Conditions: site.Status.Conditions, Backups: site.Status.Backups, Next: s.advise(site, v),
 	}
 }

@@ -143,7 +143,7 @@ func (s *session) abort(ctx context.Context, name string, byAnnotation bool, wai
 	}
 	_, err = s.until(ctx, wait, kube.ObjectKeyFromObject(site), func(now *v1alpha1.DrupalSite) bool {
 		heard := now.Annotations[v1alpha1.AnnotationAbort] == now.Status.ObservedAbort
-		return !inProgress(now) && heard && (!inProgress(site) || newlyFinished(site.Status.Run, now.Status.Run))
+		return !now.InProgress() && heard && (!site.InProgress() || newlyFinished(site.Status.Run, now.Status.Run))
 	})
 	return err
 }
@@ -158,7 +158,7 @@ func (s *session) abortBySignal(ctx context.Context, site *v1alpha1.DrupalSite) 
 		return fmt.Errorf("no run of %s is open", full)
 	}
 	s.out.say("The run of %s is asked to give up.", full)
-	if run := site.Status.Run; inProgress(site) && run != nil && update.Phase(run.Phase).DatabasePhase() {
+	if run := site.Status.Run; site.InProgress() && run != nil && update.Phase(run.Phase).DatabasePhase() {
 		s.out.say("%s The database step has begun: it is let finish first.", s.out.paint("·", yellow))
 	}
 	return nil

@@ -75,7 +75,7 @@ func (s *session) update(ctx context.Context, name, to string, retry bool, wait 
 
 // refuse says what keeps the watcher from trying a release. Nothing is written then: it would only look as if it helped.
 func (s *session) refuse(site *v1alpha1.DrupalSite, to string) error {
-	if retryAsked(site) {
+	if site.RetryAsked() {
 		return nil
 	}
 	again := s.command(site, "update", "--to", to, "--retry")
@@ -91,7 +91,7 @@ func (s *session) refuse(site *v1alpha1.DrupalSite, to string) error {
 // asked says what was written and what comes of it. site is as it was after the write.
 func (s *session) asked(site *v1alpha1.DrupalSite, to string) {
 	name := site.Namespace + "/" + site.Name
-	if site.Status.Release.Serving == to && !inProgress(site) && site.Status.Release.Failed == "" && !retryAsked(site) {
+	if site.Status.Release.Serving == to && !site.InProgress() && site.Status.Release.Failed == "" && !site.RetryAsked() {
 		s.out.say("%s serves %s already.", name, short(to))
 	} else {
 		s.out.say("%s is asked to move from %s to %s.", name, short(site.Status.Release.Serving), short(to))
@@ -107,7 +107,7 @@ func (s *session) obstacles(site *v1alpha1.DrupalSite) []string {
 	if keeper := keptBy(site); keeper != "" {
 		list = append(list, fmt.Sprintf("The resource is kept by %s, which will put spec.release back: change it at the source too.", keeper))
 	}
-	if inProgress(site) {
+	if site.InProgress() {
 		return list
 	}
 	if site.Spec.Update.Paused {

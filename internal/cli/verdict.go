@@ -88,7 +88,7 @@ func deleting(site *v1alpha1.DrupalSite) (verdict, bool) {
 
 func updating(site *v1alpha1.DrupalSite) (verdict, bool) {
 	run := site.Status.Run
-	if !inProgress(site) {
+	if !site.InProgress() {
 		return verdict{}, false
 	}
 	v := verdict{health: busy, state: string(update.PhaseRollingOut), message: "The run has begun."}
@@ -106,12 +106,11 @@ func updating(site *v1alpha1.DrupalSite) (verdict, bool) {
 }
 
 func personNeeded(site *v1alpha1.DrupalSite) (verdict, bool) {
-	if retryAsked(site) {
+	if site.RetryAsked() {
 		return verdict{}, false
 	}
 	for _, c := range failures(site) {
-		switch c.Reason {
-		case update.ReasonFrozen, update.ReasonRestoreFailed, update.ReasonRollbackFailed:
+		if update.NeedsPerson(c.Reason, c.Reason) { // no reason is one of both conditions
 			return verdict{person, c.Reason, &c.LastTransitionTime, c.Message}, true
 		}
 	}
@@ -119,7 +118,7 @@ func personNeeded(site *v1alpha1.DrupalSite) (verdict, bool) {
 }
 
 func retrying(site *v1alpha1.DrupalSite) (verdict, bool) {
-	return verdict{health: waiting, state: stateRequested, message: fmt.Sprintf("Another attempt at %s is asked for.", short(site.Spec.Release))}, retryAsked(site)
+	return verdict{health: waiting, state: stateRequested, message: fmt.Sprintf("Another attempt at %s is asked for.", short(site.Spec.Release))}, site.RetryAsked()
 }
 
 func updateFailed(site *v1alpha1.DrupalSite) (verdict, bool) {
@@ -222,15 +221,6 @@ func condition(site *v1alpha1.DrupalSite, name string) *metav1.Condition {
 
 func holds(site *v1alpha1.DrupalSite, name string) bool {
 	return apimeta.IsStatusConditionTrue(site.Status.Conditions, name)
-}
-
-func inProgress(site *v1alpha1.DrupalSite) bool {
-	return site.Annotations[v1alpha1.AnnotationUpdateInProgress] == "true"
-}
-
-func retryAsked(site *v1alpha1.DrupalSite) bool {
-	retry := site.Annotations[v1alpha1.AnnotationRetry]
-	return retry != "" && retry != site.Status.ObservedRetry
 }
 
 func windowOf(w *v1alpha1.WindowSpec) string {

@@ -50,7 +50,7 @@ func (s *session) until(ctx context.Context, p patience, key kube.ObjectKey, don
 func ended(before *v1alpha1.DrupalSite) func(*v1alpha1.DrupalSite) bool {
 	return func(site *v1alpha1.DrupalSite) bool {
 		switch {
-		case inProgress(site), retryAsked(site):
+		case site.InProgress(), site.RetryAsked():
 			return false
 		case site.Spec.Release != before.Spec.Release:
 			return true // somebody asked for something else: this wish is history
@@ -59,7 +59,7 @@ func ended(before *v1alpha1.DrupalSite) func(*v1alpha1.DrupalSite) bool {
 		}
 		// A wish for what is there already needs no run.
 		return site.Status.ObservedGeneration >= before.Generation && before.Annotations[v1alpha1.AnnotationRetry] == before.Status.ObservedRetry &&
-			site.Status.Release.Serving == site.Spec.Release && site.Status.Release.Failed == "" && !inProgress(before)
+			site.Status.Release.Serving == site.Spec.Release && site.Status.Release.Failed == "" && !before.InProgress()
 	}
 }
 
