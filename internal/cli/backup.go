@@ -28,11 +28,7 @@ func backupListCommand(cfg Config) *cobra.Command {
 }
 
 func (s *session) backupList(ctx context.Context, name string) error {
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+	_, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (s *session) job(ctx context.Context, l *logReader) (*batchv1.Job, error) {
 }
 
 // newest is the newest Job of the site; while a run is open one of that run, so that nobody reads an old log for a new one.
-func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) { //nolint:gocyclo // one flat list of cases
+func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) {
 	labels := kube.MatchingLabels{sitejob.LabelSite: l.site.Name}
 	if l.operation != "" {
 		labels[sitejob.LabelOperation] = l.operation
@@ -136,8 +136,7 @@ func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) { //nolint
 	var found *batchv1.Job
 	for i := range jobs.Items {
 		j := &jobs.Items[i]
-		if l.follow && l.site.InProgress() && l.site.Status.Run != nil && l.site.Status.Run.StartedAt != nil &&
-			l.site.Status.Run.Operation == "" && j.CreationTimestamp.Before(l.site.Status.Run.StartedAt) {
+		if l.isOld(j) {
 			continue
 		}
 		if found == nil || found.CreationTimestamp.Before(&j.CreationTimestamp) {
@@ -145,6 +144,13 @@ func (l *logReader) newest(ctx context.Context) (*batchv1.Job, error) { //nolint
 		}
 	}
 	return found, nil
+}
+
+// isOld tells whether a Job is of a run before the one that is followed, which has begun no operation yet.
+func (l *logReader) isOld(job *batchv1.Job) bool {
+	run := l.site.Status.Run
+	return l.follow && l.site.InProgress() && run != nil && run.StartedAt != nil && run.Operation == "" &&
+		job.CreationTimestamp.Before(run.StartedAt)
 }
 
 // pod is the Job's pod, as soon as its container has a log.

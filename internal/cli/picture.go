@@ -32,11 +32,7 @@ type openStep struct {
 
 // statusOf shows one site in full.
 func (s *session) statusOf(ctx context.Context, name string) error {
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+	_, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}

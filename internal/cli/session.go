@@ -174,6 +174,16 @@ func (s *session) site(ctx context.Context, c kube.Client, name string) (*v1alph
 	return site, err
 }
 
+// open reads a site, and returns the client that it was read by beside it.
+func (s *session) open(ctx context.Context, name string) (kube.Client, *v1alpha1.DrupalSite, error) {
+	c, err := s.kube()
+	if err != nil {
+		return nil, nil, err
+	}
+	site, err := s.site(ctx, c, name)
+	return c, site, err
+}
+
 // temporal connects to Temporal. The caller closes the client.
 func (s *session) temporal(ctx context.Context) (client.Client, error) {
 	options, err := s.cfg.Temporal()

@@ -62,12 +62,8 @@ func holdCommand(cfg Config, h hold) *cobra.Command {
 	return c
 }
 
-func (s *session) hold(ctx context.Context, name string, h hold, only string) error { //nolint:gocyclo // one flat list of cases
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+func (s *session) hold(ctx context.Context, name string, h hold, only string) error {
+	c, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -121,11 +117,7 @@ func abortCommand(cfg Config) *cobra.Command {
 }
 
 func (s *session) abort(ctx context.Context, name string, byAnnotation bool, wait patience) error {
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+	c, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -184,11 +176,7 @@ func retryCommand(cfg Config) *cobra.Command {
 }
 
 func (s *session) retry(ctx context.Context, name string, wait patience) error {
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+	c, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}

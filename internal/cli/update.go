@@ -42,11 +42,7 @@ func updateCommand(cfg Config) *cobra.Command {
 }
 
 func (s *session) update(ctx context.Context, name, to string, retry bool, wait patience) error {
-	c, err := s.kube()
-	if err != nil {
-		return err
-	}
-	site, err := s.site(ctx, c, name)
+	c, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}
