@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/drupdate/drupdate/internal/neterr"
 )
 
 // probeTimeout limits one request of the prober.
@@ -55,16 +56,8 @@ func (p *HTTPProber) Probe(ctx context.Context, uri string) error {
 
 // unreachable says why there was no answer, without addresses and ports, which are others each time.
 func unreachable(err error) string {
-	var timeout interface{ Timeout() bool }
-	var name *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "it takes too long"
-	case errors.As(err, &name):
-		return "its host name is not known"
-	case errors.As(err, &op):
-		return op.Err.Error()
+	if why := neterr.Why(err); why != "" {
+		return why
 	}
 	var request *url.Error
 	if errors.As(err, &request) {

@@ -3,6 +3,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -11,13 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/drupdate/drupdate/internal/neterr"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -165,16 +166,5 @@ func eventOf(n update.Notification) event {
 
 // unreachable says why there was no answer, without the address.
 func unreachable(err error) string {
-	var timeout interface{ Timeout() bool }
-	var name *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "it takes too long"
-	case errors.As(err, &name):
-		return "its host name is not known"
-	case errors.As(err, &op):
-		return op.Err.Error()
-	}
-	return "the connection failed"
+	return cmp.Or(neterr.Why(err), "the connection failed")
 }
