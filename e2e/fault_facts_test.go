@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -144,21 +143,7 @@ func (r *round) gatherObjects(ctx context.Context, f *facts) error {
 func visitPage(ctx context.Context, p *corev1.Pod, path string) (code int, body string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Status.PodIP+":8080"+path, http.NoBody)
-	if err != nil {
-		return 0, err.Error()
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, 1024))
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, strings.TrimSpace(string(raw))
+	return getPage(ctx, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, p, path)
 }
 
 // gatherVolume reads the backup volume, and restores every finished backup into a database that is thrown away.

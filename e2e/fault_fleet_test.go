@@ -179,17 +179,7 @@ func (d *daemon) retire() {
 	<-d.gone
 }
 
-func (d *daemon) ready() error {
-	response, err := http.Get("http://" + d.health + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answers %d", response.StatusCode)
-	}
-	return nil
-}
+func (d *daemon) ready() error { return healthy("http://" + d.health) }
 
 // takeOver starts a second worker beside the first, and kills the first.
 func (f *fleet) takeOver(together time.Duration) error {

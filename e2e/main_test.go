@@ -5,6 +5,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -86,6 +87,19 @@ func try(limit time.Duration, f func() error) error {
 		}
 		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the one place that waits for the world between looks
 	}
+}
+
+// healthy asks a drupdate whether it does its work.
+func healthy(address string) error {
+	response, err := http.Get(address + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %d", response.StatusCode)
+	}
+	return nil
 }
 
 // silent drops the SDK client's log lines.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,18 +134,6 @@ func (p *process) end(signal os.Signal) error {
 	defer p.mu.Unlock()
 	p.ending = true
 	return p.command.Process.Signal(signal)
-}
-
-func healthy(address string) error {
-	response, err := http.Get(address + "/readyz") //nolint:noctx // a loopback probe with the poll's own limit
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answers %d", response.StatusCode)
-	}
-	return nil
 }
 
 // stop ends the process as Kubernetes does; it must go by itself, and cleanly.

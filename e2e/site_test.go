@@ -279,11 +279,16 @@ func (w *world) serves(release string) {
 }
 
 func (w *world) get(pod *corev1.Pod, path string) (code int, body string) {
-	request, err := http.NewRequestWithContext(w.Context(), http.MethodGet, "http://"+pod.Status.PodIP+":8080"+path, http.NoBody)
+	return getPage(w.Context(), http.DefaultClient, pod, path)
+}
+
+// getPage asks a pod for a page; code 0 means that nobody answered, and the body says why.
+func getPage(ctx context.Context, client *http.Client, pod *corev1.Pod, path string) (code int, body string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pod.Status.PodIP+":8080"+path, http.NoBody)
 	if err != nil {
 		return 0, err.Error()
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, err.Error()
 	}
