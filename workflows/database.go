@@ -101,7 +101,7 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	if err != nil && !mustExist { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
 		return r.untouched("", update.OperationResult{Maintenance: "0", Message: explain(err)})
 	}
-	result, err := r.operate(update.OperationUpdate, operation, r.target, mustExist)
+	result, err := r.attempt(update.Operation{Kind: update.OperationUpdate, RunID: operation, Release: r.target, MustExist: mustExist})
 	switch {
 	case err != nil && siteGone(err):
 		return ending{}, err
@@ -128,11 +128,6 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 	return ending{}, r.write("record the database update", report)
 }
 
-// operate runs an operation, named after the run that asked for it first.
-func (r *run) operate(kind update.OperationKind, operation, release string, mustExist bool) (update.OperationResult, error) {
-	return r.attempt(update.Operation{Kind: kind, RunID: operation, Release: release, MustExist: mustExist})
-}
-
 // insist runs an operation that may be repeated, and repeats it when its Job was lost. A restore begins from the verified
 // backup each time and waits for whoever still holds the site's lock; lifting sets a flag.
 func (r *run) insist(kind update.OperationKind, operation, release string) (update.OperationResult, error) {
@@ -147,7 +142,7 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 // mostAttempts is how often an operation that may be repeated is tried.
 const mostAttempts = 3
 
-// attempt runs one Job of an operation.
+// attempt runs one Job of an operation, named after the run that asked for it first.
 func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	limit := r.state.Settings.DatabaseTimeout
 	o.Site, o.From, o.Timeout, o.Unsecured = r.site, r.state.Releases.Failsafe, limit, !r.state.Settings.Backup
