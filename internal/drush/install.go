@@ -2,7 +2,6 @@ package drush
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,9 +29,7 @@ func ParseBootstrap(r Result) Bootstrap {
 		Drupal    string `json:"drupal-version"`
 		Drush     string `json:"drush-version"`
 	}
-	text := withoutPollution(r.Stdout)
-	start := strings.Index("\n"+text, "\n{")
-	if start < 0 || json.NewDecoder(strings.NewReader(text[start:])).Decode(&fields) != nil {
+	if !decodeObject(r, &fields) {
 		return Bootstrap{Reason: "Drush does not say that Drupal bootstraps"}
 	}
 	b := Bootstrap{Drupal: fields.Drupal, Drush: fields.Drush}

@@ -114,14 +114,16 @@ func ParseCacheRebuild(r Result) (Outcome, string) {
 // which Drush passes over in silence everywhere else. False is no proof that all code is there: the answer may not have
 // come. Drupal's other requirements are no business of an update.
 func ParseMissingCode(r Result) bool {
-	text := withoutPollution(r.Stdout)
-	start := strings.Index("\n"+text, "\n{")
-	if r.Outcome() != Succeeded || start < 0 {
-		return false
-	}
 	var found map[string]json.RawMessage
-	if json.NewDecoder(strings.NewReader(text[start:])).Decode(&found) != nil {
+	if r.Outcome() != Succeeded || !decodeObject(r, &found) {
 		return false
 	}
 	return found["invalid_module"] != nil || found["invalid_theme"] != nil
+}
+
+// decodeObject reads the first JSON object that begins a line of the answer; PHP may have printed anything before it.
+func decodeObject(r Result, into any) bool {
+	text := withoutPollution(r.Stdout)
+	start := strings.Index("\n"+text, "\n{")
+	return start >= 0 && json.NewDecoder(strings.NewReader(text[start:])).Decode(into) == nil
 }
