@@ -87,7 +87,7 @@ func (c *cluster) through(path string) string {
 func (c *cluster) watcher() <-chan error {
 	c.t.Helper()
 	before := c.holder()
-	cmd := exec.CommandContext(c.t.Context(), os.Args[0], "watcher", "--leader-elect", "--leader-elect-namespace="+c.ns, "--namespaces="+c.ns,
+	cmd := exec.CommandContext(c.t.Context(), os.Args[0], "watcher", "--leader-elect", "--leader-elect-namespace="+c.ns, "--watch-namespaces="+c.ns,
 		"--metrics-addr=0", "--health-addr=0")
 	cmd.Env = append(os.Environ(), asDrupdate+"=1", "KUBECONFIG="+c.config, "TEMPORAL_ADDRESS=127.0.0.1:1")
 	var said strings.Builder
