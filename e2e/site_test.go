@@ -224,7 +224,7 @@ func (w *world) eventually(what string, f func() error) {
 	require.NoError(w, try(patience, f), what)
 }
 
-// ends waits until the run for the target is over, and returns the site.
+// ends waits until the run for the target is over and has closed, and returns the site.
 func (w *world) ends(target string, phase update.Phase) *v1alpha1.DrupalSite {
 	w.Helper()
 	var s *v1alpha1.DrupalSite
@@ -237,6 +237,7 @@ func (w *world) ends(target string, phase update.Phase) *v1alpha1.DrupalSite {
 		return nil
 	})
 	require.Equal(w, string(phase), s.Status.Run.Phase, "run: %+v", s.Status.Run)
+	w.idle()
 	return s
 }
 
