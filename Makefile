@@ -32,7 +32,7 @@ RACE_PACKAGES ?= ./workflows/...
 # Which packages are fuzzed, and how long each test of them.
 FUZZ_PACKAGES ?= ./internal/drush ./internal/podexec ./internal/sitejob ./internal/siteimage
 FUZZTIME ?= 1m
-# How many tests of the whole system run side by side. They mostly wait, each for a site of its own.
+# How many tests run side by side, of one package or of the whole system. Those that take long mostly wait.
 PARALLEL ?= 8
 # The fault suite: how many updates, from which draw on, and how many of them side by side.
 ROUNDS ?= 8
@@ -83,7 +83,7 @@ image: ## Build the container image IMAGE (drupdate:dev)
 test: test-unit replay test-system test-localstack ## Run every test: unit, replay, and the whole system on an embedded stack
 
 test-unit: ## Run the tests that need nothing but Go
-	go test -timeout 30m $(RUN) ./...
+	go test -timeout 30m -parallel $(PARALLEL) $(RUN) ./...
 	cd localstack && go test $(RUN) ./...
 
 replay: | $(BIN) ## Replay the recorded histories against today's workflows
