@@ -188,6 +188,8 @@ func podSpec(site *v1alpha1.DrupalSite, release string) corev1.PodSpec {
 		Ports:          []corev1.ContainerPort{{Name: httpPort, ContainerPort: site.Spec.Service.TargetPort, Protocol: corev1.ProtocolTCP}},
 		EnvFrom:        environment(site),
 		ReadinessProbe: readinessProbe(site),
+		// What a crash said last is then part of the pod's status, and so of the condition of a failed rollout.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 		},
