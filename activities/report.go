@@ -50,6 +50,9 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if r.OnlyIdle && site.InProgress() {
 		return errBusy
 	}
+	if err := operationKnown(site, r.Known, r.Operation); err != nil {
+		return err
+	}
 	if r.InProgress == update.MarkSet {
 		if err := a.mark(ctx, site, true); err != nil {
 			return err
@@ -69,6 +72,19 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 		}
 	}
 	return a.notify(ctx, site, r)
+}
+
+// operationKnown refuses a run that does not know of the operation that the resource names. next is the operation that the
+// caller is about to write, if any: it may have been written by an earlier attempt.
+func operationKnown(site *v1alpha1.DrupalSite, known, next *string) error {
+	if known == nil || site.Status.Run == nil {
+		return nil
+	}
+	open := site.Status.Run.Operation
+	if open == "" || open == *known || (next != nil && open == *next) {
+		return nil
+	}
+	return permanent(update.FailureOperationOpen, "the database operation %q is open and must be settled first", open)
 }
 
 // writeStatus applies the worker's share of status if the report changes it. The resource version makes it fail with a

@@ -141,6 +141,28 @@ func TestANewRunKeepsAnOperationThatNobodySettled(t *testing.T) {
 	require.Empty(t, w.site().Status.Run.Operation)
 }
 
+func TestARunThatDoesNotKnowTheOpenOperationWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
+		s.Status.Run = &v1alpha1.RunStatus{RunID: "r1", Phase: "UpdatingDatabase", Operation: "r1-1"}
+	}), testDeployment("1.0"))
+	end := rolledBack()
+	end.Known, end.Operation = new(""), new("")
+	_, err := do(w, update.WriteReport, end)
+	requireFailure(t, err, update.FailureOperationOpen)
+	_, err = do(w, update.SetRelease, update.Change{Site: blog, Release: "2.0", Known: new("")})
+	requireFailure(t, err, update.FailureOperationOpen)
+	require.Zero(t, w.writes)
+
+	begins := update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Known: new(""), Operation: new("r1-1")}
+	_, err = do(w, update.WriteReport, begins)
+	require.NoError(t, err, "an earlier attempt of the report has written it")
+	end.Known = new("r1-1")
+	_, err = do(w, update.WriteReport, end)
+	require.NoError(t, err)
+	require.Empty(t, w.site().Status.Run.Operation)
+}
+
 func TestWhatAPersonSetByHandIsRemovedAsWell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {

@@ -48,7 +48,7 @@ func (r *run) rollOut() (ending, error) {
 }
 
 func (r *run) set(release, uid string) (update.Change, error) {
-	change := update.Change{Site: r.site, Release: release, UID: uid}
+	change := update.Change{Site: r.site, Release: release, UID: uid, Known: r.known()}
 	result, err := call(r.steady, quick(), fmt.Sprintf("set the Deployment's image to %s", release), update.SetRelease, change)
 	if err == nil && !result.Replaced {
 		r.change = result
@@ -181,7 +181,7 @@ func (r *run) interrupted() (ending, error) {
 
 // stepFailed turns an activity that failed for good before the database step into a failed target.
 func (r *run) stepFailed(err error) (ending, error) {
-	if siteGone(err) {
+	if siteGone(err) || behind(err) {
 		return ending{}, err
 	}
 	return r.codeFailed(fault{failureType(err), explain(err)})

@@ -116,9 +116,9 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 	return nil, nil
 }
 
-// orGone keeps the error of a site that is gone, and makes a fault of any other.
+// orGone keeps the error of a site that is gone, or of a run that is behind its site, and makes a fault of any other.
 func (r *run) orGone(err error) (*fault, error) {
-	if siteGone(err) {
+	if siteGone(err) || behind(err) {
 		return nil, err
 	}
 	return &fault{failureType(err), explain(err)}, nil

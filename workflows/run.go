@@ -190,7 +190,15 @@ func (r *run) report(phase update.Phase, message string) update.Report {
 	r.describe(phase, message)
 	return update.Report{
 		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: workflow.GetInfo(r.ctx).WorkflowExecution.RunID, Phase: phase, Message: message,
+		Known: r.known(),
 	}
+}
+
+// known is the operation that this run knows to be open. A run that was reset to a point before its operation does not
+// know of it; it must neither end nor change the code before it has looked again.
+func (r *run) known() *string {
+	operation := r.state.Operation
+	return &operation
 }
 
 func (r *run) write(summary string, report update.Report) error {

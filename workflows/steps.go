@@ -60,9 +60,14 @@ func call[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, s
 }
 
 // siteGone tells whether an activity found no site: then there is nobody to report to, and nothing to put in order.
-func siteGone(err error) bool {
+func siteGone(err error) bool { return failedAs(err, update.FailureSiteGone) }
+
+// behind tells whether an activity found a database operation that this run does not know of: it must look again.
+func behind(err error) bool { return failedAs(err, update.FailureOperationOpen) }
+
+func failedAs(err error, kind string) bool {
 	var app *temporal.ApplicationError
-	return errors.As(err, &app) && app.Type() == update.FailureSiteGone
+	return errors.As(err, &app) && app.Type() == kind
 }
 
 // failureType is the type of a permanent activity error, or the reason for a step that could not be carried out.

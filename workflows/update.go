@@ -23,7 +23,10 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 		if workflow.IsContinueAsNewError(err) {
 			return update.Summary{}, err
 		}
-		if err != nil {
+		switch {
+		case behind(err):
+			end = ending{again: true}
+		case err != nil:
 			end = r.lost(err)
 		}
 		if end.idle && last.phase != "" {
@@ -120,6 +123,9 @@ func (r *run) lost(err error) ending {
 		phase = update.PhaseRestoreFailed
 	}
 	report := r.report(phase, message)
+	if r.target == "" {
+		report.Known = nil // of a site that could not be looked at, nothing is known
+	}
 	report.Finished = true
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
 	condition := codeFailed(failureType(err), message)

@@ -133,10 +133,18 @@ func bind[In, Out any](env *testsuite.TestWorkflowEnvironment, w *world, op upda
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	bind(env, w, update.Inspect, func(context.Context, update.Site) (update.State, error) { return w.inspect(), nil })
 	bind(env, w, update.WriteReport, func(_ context.Context, r update.Report) (update.None, error) {
+		if err := w.operationKnown(r.Known, r.Operation); err != nil {
+			return update.None{}, err
+		}
 		w.report(r)
 		return update.None{}, nil
 	})
-	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) { return w.set(c), nil })
+	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) {
+		if err := w.operationKnown(c.Known, nil); err != nil {
+			return c, err
+		}
+		return w.set(c), nil
+	})
 	bind(env, w, update.WaitRollout, func(_ context.Context, r update.RolloutWait) (update.Rollout, error) {
 		if rollout, ok := w.rollouts[r.Change.Release]; ok {
 			return rollout, nil
@@ -185,6 +193,15 @@ func (w *world) inspect() update.State {
 	state.DatabaseFailed = w.conditions[update.ConditionDBUpdatesFailed].Reason
 	state.Pending = w.conditions[update.ConditionDBUpdatesPending].Reason
 	return state
+}
+
+// operationKnown refuses as the activities do.
+func (w *world) operationKnown(known, next *string) error {
+	open := w.state.Operation
+	if open == "" || known == nil || *known == open || (next != nil && *next == open) {
+		return nil
+	}
+	return fatal(update.FailureOperationOpen)
 }
 
 func (w *world) set(c update.Change) update.Change {

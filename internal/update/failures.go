@@ -18,6 +18,9 @@ const (
 	FailureWorkloadConflict = "WorkloadConflict"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
 	FailureCronBusy = "CronBusy"
+	// FailureOperationOpen: the resource names a database operation that the caller does not know of, as after a reset of
+	// its workflow to a point before that. Nothing was written; the caller looks again and settles the operation first.
+	FailureOperationOpen = "OperationOpen"
 )
 
 // Reasons of CodeUpdateFailed, besides the rollout's own (ImagePullBackOff, CrashLoopBackOff, …).

@@ -56,9 +56,12 @@ type Report struct {
 	Unsecured bool    `json:"unsecured,omitempty"`
 	Backup    *Backup `json:"backup,omitempty"`
 	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
-	Step        string `json:"step,omitempty"`
-	Maintenance string `json:"maintenance,omitempty"`
-	Event       *Event `json:"event,omitempty"`
+	Step string `json:"step,omitempty"`
+	// Known is the operation that the run knows to be open, empty if none. Where the resource names another one, the report
+	// is refused with FailureOperationOpen; nil is not compared.
+	Known       *string `json:"known,omitempty"`
+	Maintenance string  `json:"maintenance,omitempty"`
+	Event       *Event  `json:"event,omitempty"`
 	// OnlyIdle skips the write when the annotation updateInProgress is set: a check never overrules a run.
 	OnlyIdle bool `json:"onlyIdle,omitempty"`
 }
@@ -98,6 +101,8 @@ type Change struct {
 	Generation int64  `json:"generation,omitempty"`
 	// Replaced is set in the result when the Deployment has another UID than asked for; nothing was written then.
 	Replaced bool `json:"replaced,omitempty"`
+	// Known is as in Report.
+	Known *string `json:"known,omitempty"`
 }
 
 // RolloutWait asks for the end of a rollout.
