@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -83,6 +84,9 @@ type Deps struct {
 	Notifier Notifier
 	// Webhook is nil where the worker sends no notifications.
 	Webhook Webhook
+	// RunsURL is the address of a namespace in Temporal's Web UI, as https://temporal.example.org/namespaces/default; empty
+	// where it is not known.
+	RunsURL string
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
@@ -96,6 +100,7 @@ type Activities struct {
 	webhook  Webhook
 	// namespaces are empty where every site is served.
 	namespaces []string
+	runsURL    string
 	denials    denials
 }
 
@@ -110,6 +115,7 @@ func New(deps Deps) *Activities {
 	return &Activities{
 		client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics,
 		notifier: deps.Notifier, webhook: deps.Webhook, namespaces: deps.Namespaces,
+		runsURL: strings.TrimSuffix(deps.RunsURL, "/"),
 	}
 }
 

@@ -27,7 +27,7 @@ func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r upd
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind,
 			Namespace: site.Namespace, Name: site.Name, UID: site.UID, ResourceVersion: site.ResourceVersion,
 		},
-		Type: corev1.EventTypeNormal, Reason: r.Event.Reason, Message: clean(r.Event.Message),
+		Type: corev1.EventTypeNormal, Reason: r.Event.Reason, Message: a.eventMessage(r),
 		Source: corev1.EventSource{Component: v1alpha1.ManagerWorker}, ReportingController: v1alpha1.ManagerWorker,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
@@ -43,6 +43,15 @@ func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r upd
 		return nil
 	}
 	return fmt.Errorf("record event %q of %q: %w", r.Event.Reason, r.Site, err)
+}
+
+// eventMessage ends with the run's page, where it is known: an Event is where people look who know nothing of Temporal.
+func (a *Activities) eventMessage(r update.Report) string {
+	link := a.runURL(r)
+	if link == "" {
+		return clean(r.Event.Message)
+	}
+	return cut(clean(r.Event.Message), maxMessage-len(link)-1) + " " + link
 }
 
 // activityID is the activity's own in its run, the same in every attempt; empty outside of an activity.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,6 +94,9 @@ func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	before := owned(site)
 	after := owned(site)
 	change(&after, r, site, a.clock.Now())
+	if link := a.runURL(r); link != "" {
+		after.Run.URL = link
+	}
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -117,6 +121,14 @@ func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	}
 	site.SetResourceVersion(object.GetResourceVersion())
 	return nil
+}
+
+// runURL is the page of the run that a report is of; empty where it is not known.
+func (a *Activities) runURL(r update.Report) string {
+	if a.runsURL == "" || r.WorkflowID == "" || r.RunID == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/workflows/%s/%s/history", a.runsURL, url.PathEscape(r.WorkflowID), r.RunID)
 }
 
 // enforce looks at what came of an apply. A field that a person set by hand is theirs as well, and an apply that leaves

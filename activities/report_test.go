@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,6 +233,27 @@ func TestAnEventThatMayNotBeRecordedDecidesNothing(t *testing.T) {
 	}
 	_, err := do(w, update.WriteReport, started())
 	require.NoError(t, err)
+}
+
+func TestStatusAndEventsLeadToThePageOfTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite())
+	w.runsURL = "https://temporal.example.org/namespaces/ops/"
+	_, err := do(w, update.WriteReport, started())
+	require.NoError(t, err)
+	page := "https://temporal.example.org/namespaces/ops/workflows/site%2Fsites%2Fblog/r1/history"
+	require.Equal(t, page, w.site().Status.Run.URL)
+	require.Equal(t, "Update from 1.0 to 2.0 started. "+page, w.events()[0].Message)
+	long := rolledBack()
+	long.Event.Message = strings.Repeat("x", 2*maxMessage)
+	_, err = do(w, update.WriteReport, long)
+	require.NoError(t, err)
+	events := w.events()
+	require.Len(t, events, 2)
+	for _, e := range events {
+		require.True(t, strings.HasSuffix(e.Message, " "+page))
+		require.LessOrEqual(t, len(e.Message), maxMessage)
+	}
 }
 
 func TestAReportOnASiteThatIsGone(t *testing.T) {

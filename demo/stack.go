@@ -199,8 +199,11 @@ func (s *stack) startRole(ctx context.Context, r role) error {
 		port = s.ports + r.offset
 	}
 	health := fmt.Sprintf("127.0.0.1:%d", port)
-	command := exec.Command(s.binary(), r.name, // not bound to the context: the process outlives the demo
-		"--health-addr", health, "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", port+1))
+	args := []string{r.name, "--health-addr", health, "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", port+1)}
+	if r.name == "worker" {
+		args = append(args, "--temporal-ui-url", s.env["TEMPORAL_UI"])
+	}
+	command := exec.Command(s.binary(), args...) // not bound to the context: the process outlives the demo
 	command.Env = s.environment()
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -27,7 +27,7 @@ func (r *run) rollOut() (ending, error) {
 		return r.replaced()
 	}
 	rollout, err := r.waitFor(ctx, change, false)
-	if temporal.IsCanceledError(err) {
+	if cutShort(ctx, err) {
 		return r.interrupted()
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *run) set(release, uid string) (update.Change, error) {
 func (r *run) waitFor(ctx workflow.Context, change update.Change, allowNotReady bool) (update.Rollout, error) {
 	limit := r.state.Settings.RolloutTimeout
 	wait := update.RolloutWait{Change: change, Deadline: workflow.Now(r.steady).Add(limit), AllowNotReady: allowNotReady}
-	return call(ctx, watching(limit), fmt.Sprintf("wait for the pods of %s", change.Release), update.WaitRollout, wait)
+	return call(ctx, watching(limit), fmt.Sprintf("wait for the pods of %s, at most %s", change.Release, limit), update.WaitRollout, wait)
 }
 
 // rebuildCaches runs drush cache:rebuild as often as the spec allows.
@@ -71,7 +71,7 @@ func (r *run) rebuildCaches() (ending, error) {
 	}
 	found, err := r.rebuild(ctx, r.target, false)
 	switch {
-	case temporal.IsCanceledError(err):
+	case cutShort(ctx, err):
 		return r.interrupted()
 	case err != nil:
 		return r.stepFailed(err)
@@ -164,7 +164,7 @@ func (r *run) finish() (ending, error) {
 	report.Remove = []string{update.ConditionCodeUpdateFailed, update.ConditionDBUpdatesPending, update.ConditionDBUpdatesFailed}
 	report.Operation = new(string)
 	report.Event = &update.Event{Reason: "UpdateSucceeded", Message: fmt.Sprintf("Updated from %s to %s.", known(r.from), r.target)}
-	if err := r.write(fmt.Sprintf("record %s as verified", r.target), report); err != nil {
+	if err := r.write(headline(update.PhaseSucceeded, message), report); err != nil {
 		return ending{}, err
 	}
 	r.control.target = r.target

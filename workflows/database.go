@@ -45,7 +45,7 @@ func (r *run) askPending() (update.Pending, ending, error) {
 	switch {
 	case err == nil:
 		return pending, ending{}, nil
-	case temporal.IsCanceledError(err):
+	case cutShort(ctx, err):
 		end, err := r.interrupted()
 		return pending, end, err
 	case siteGone(err):
@@ -65,7 +65,8 @@ func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) {
 			return pending, err
 		}
-		if err := workflow.Sleep(ctx, askAgain[attempt]); err != nil {
+		timer := workflow.TimerOptions{Summary: "ask Drush again: its answer was no proof"}
+		if err := workflow.NewTimerWithOptions(ctx, askAgain[attempt], timer).Get(ctx, nil); err != nil {
 			return pending, err
 		}
 	}
@@ -147,7 +148,7 @@ func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	limit := r.state.Settings.DatabaseTimeout
 	o.Site, o.From, o.Timeout, o.Unsecured = r.site, r.state.Releases.Failsafe, limit, !r.state.Settings.Backup
 	o.BackupName = update.BackupName(r.site, r.state.Releases.Failsafe, o.RunID)
-	summary := fmt.Sprintf("run the operation %q with the image of %s", o.Kind, o.Release)
+	summary := fmt.Sprintf("%s, at most %s", plainly(o, r.state.Settings.Backup), limit)
 	result, err := call(r.steady, watching(2*limit), summary, update.RunOperation, o)
 	if result.Message != "" {
 		r.progress.LastOutput = result.Message
@@ -155,7 +156,25 @@ func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	if result.Backup != nil {
 		r.backup = result.Backup
 	}
+	r.job = result.Job
 	return result, err
+}
+
+// plainly says what an operation does, for a page that people read who have never seen the code.
+func plainly(o update.Operation, backup bool) string {
+	switch o.Kind {
+	case update.OperationUpdate:
+		if !backup {
+			return fmt.Sprintf("drush updatedb of %s under maintenance mode, without a backup", o.Release)
+		}
+		return fmt.Sprintf("back up, then drush updatedb of %s, under maintenance mode", o.Release)
+	case update.OperationRestore:
+		return fmt.Sprintf("restore the backup %s", o.BackupName)
+	case update.OperationLift:
+		return "put maintenance mode back as it was"
+	default:
+		return string(o.Kind)
+	}
 }
 
 // untouched ends a database step that failed before it changed anything: the code goes back, the database stays. From

@@ -158,7 +158,7 @@ func (r *run) conclude(phase update.Phase, releases update.Releases, conditions 
 		report.Remove = []string{update.ConditionDBUpdatesPending}
 	}
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
-	if err := r.write("record how the update ended", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
 	return ending{phase: phase, message: message}, nil
@@ -184,7 +184,7 @@ func (r *run) leave(phase update.Phase, message string) (ending, error) {
 	report := r.report(phase, message)
 	report.Finished, report.InProgress = true, update.MarkClear
 	report.Event = &update.Event{Reason: string(phase), Message: message}
-	if err := r.write("record that the run ends early", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
 	return ending{phase: phase, message: message}, nil

@@ -34,6 +34,8 @@ type run struct {
 	operations int
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
+	// job is the newest Job that ran an operation; empty while there is none.
+	job string
 	// backup is the backup that the operation of this pass took; nil while none is known.
 	backup *update.Backup
 	// updated is the operation that updated the database in this pass; nil while the database is as it was.
@@ -117,11 +119,13 @@ func (r *run) wait() (ending, error) {
 		message := "Updates are paused."
 		limit := 6 * time.Hour
 		if !r.state.Paused {
-			message, limit = "The update window is closed.", r.state.OpensIn
+			opens := workflow.Now(r.steady).Add(r.state.OpensIn).UTC()
+			message, limit = fmt.Sprintf("The update window is closed; it opens at %s.", opens.Format("2006-01-02 15:04 MST")), r.state.OpensIn
 		}
 		r.describe(update.PhaseWaiting, message)
 		woken := r.control.woken
-		_, err := workflow.AwaitWithTimeout(r.ctx, limit, func() bool { return r.control.woken != woken })
+		options := workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: message}}
+		_, err := workflow.AwaitWithOptions(r.ctx, options, func() bool { return r.control.woken != woken })
 		if err != nil || r.control.aborted {
 			return r.abort()
 		}
@@ -183,7 +187,16 @@ func (r *run) enter(phase update.Phase, message string, change func(*update.Repo
 	if change != nil {
 		change(&report)
 	}
-	return r.write(fmt.Sprintf("record the phase %s", phase), report)
+	return r.write(headline(phase, message), report)
+}
+
+// headline is what the page of the run shows of a step that records a phase: what came of the steps before it.
+func headline(phase update.Phase, message string) string {
+	text := fmt.Sprintf("%s: %s", phase, sentence(message))
+	if runes := []rune(text); len(runes) > 160 {
+		text = string(runes[:159]) + "…"
+	}
+	return text
 }
 
 func (r *run) report(phase update.Phase, message string) update.Report {
@@ -213,7 +226,7 @@ func (r *run) describe(phase update.Phase, message string) {
 	}
 	moved := r.phase != phase
 	r.phase, r.progress.Phase, r.progress.Message = phase, phase, message
-	workflow.SetCurrentDetails(r.steady, details(r.progress))
+	workflow.SetCurrentDetails(r.steady, details(r.progress, r.job))
 	if moved {
 		r.searchable()
 	}
@@ -233,7 +246,7 @@ func (r *run) searchable() {
 	}
 }
 
-func details(p update.Progress) string {
+func details(p update.Progress, job string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s: %s → %s\n\n", p.Site, known(p.From), p.Target)
 	fmt.Fprintf(&b, "**%s** %s\n", p.Phase, p.Message)
@@ -243,6 +256,13 @@ func details(p update.Progress) string {
 	if next := advice(p.Phase); next != "" {
 		fmt.Fprintf(&b, "\n%s\n", next)
 	}
+	fmt.Fprintf(&b, "\nThe site: `kubectl -n %s describe dsite %s`\n", p.Site.Namespace, p.Site.Name)
+	switch {
+	case job != "":
+		fmt.Fprintf(&b, "\nThe log of its operation: `kubectl -n %s logs job/%s`\n", p.Site.Namespace, job)
+	case p.Phase == update.PhaseUpdatingDatabase:
+		fmt.Fprintf(&b, "\nThe log of its operation: `kubectl -n %s logs --tail=-1 -l drupdate.dev/site=%s,drupdate.dev/operation=update`\n", p.Site.Namespace, p.Site.Name)
+	}
 	return b.String()
 }
 
@@ -251,10 +271,16 @@ func advice(phase update.Phase) string {
 	switch phase {
 	case update.PhaseWaiting:
 		return "Next: the update starts when updates are resumed and the window is open. Signal `abort` gives it up."
-	case update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase:
-		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseRollingOut:
+		return "Next: drush cache:rebuild. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseRebuildingCaches:
+		return "Next: Drush is asked for pending database updates. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseCheckingDatabase:
+		return "Next: the database update if one is pending, otherwise the last check. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back."
 	case update.PhaseUpdatingDatabase:
-		return "The operation is let finish: cancelling takes effect afterwards. Its log: `kubectl logs job/…` as the activity's result names it."
+		return "Next: the last check, or the restore of the backup. The operation is let finish: cancelling takes effect afterwards."
+	case update.PhaseVerifying:
+		return "Next: the release is recorded as verified, or the site goes back."
 	case update.PhaseRestoring, update.PhaseRollingBack:
 		return "The site is being put back in order; nothing needs to be done."
 	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:

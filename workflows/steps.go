@@ -65,6 +65,16 @@ func siteGone(err error) bool { return failedAs(err, update.FailureSiteGone) }
 // behind tells whether an activity found a database operation that this run does not know of: it must look again.
 func behind(err error) bool { return failedAs(err, update.FailureOperationOpen) }
 
+// cutShort tells whether a step that may be interrupted was. An activity whose worker died before it heard of the
+// cancellation times out: that says nothing of the release, and the wish to interrupt counts.
+func cutShort(ctx workflow.Context, err error) bool {
+	if err == nil || temporal.IsCanceledError(err) || siteGone(err) || behind(err) || ctx.Err() == nil {
+		return temporal.IsCanceledError(err)
+	}
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	return workflow.GetVersion(steady, "cut-short", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
 func failedAs(err error, kind string) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == kind

@@ -54,7 +54,8 @@ func (r *run) lastTask() {
 	if workflow.GetVersion(r.steady, "last-task", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
-	_ = workflow.Sleep(r.steady, time.Millisecond) // the context outlives cancellation: it cannot fail
+	timer := workflow.TimerOptions{Summary: "close the run in a step of its own"}
+	_ = workflow.NewTimerWithOptions(r.steady, time.Millisecond, timer).Get(r.steady, nil) // the context outlives cancellation: it cannot fail
 }
 
 // pass is the story of one update, from a look at the world to the end of what was left to do.
@@ -138,7 +139,7 @@ func (r *run) lost(err error) ending {
 		releases.Target, releases.Failed = r.target, r.target
 		report.Releases, report.Operation, report.InProgress = &releases, new(string), update.MarkClear
 	}
-	if err := r.write("record that the run cannot go on", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
 	}
 	return ending{phase: phase, message: message}

@@ -58,6 +58,9 @@ type RunStatus struct {
 	// runID is the run's own id.
 	// +optional
 	RunID string `json:"runID,omitempty"`
+	// url is the run's page in Temporal's Web UI, where the worker knows its address (--temporal-ui-url).
+	// +optional
+	URL string `json:"url,omitempty"`
 	// phase is what the run does, or how it ended.
 	// +optional
 	Phase string `json:"phase,omitempty"`

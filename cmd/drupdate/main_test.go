@@ -111,9 +111,9 @@ func TestTheFlagsOfTheServersKeepTheirNames(t *testing.T) {
 		"watcher": "codec-keys concurrent-reconciles health-addr kube-burst kube-qps kubeconfig leader-elect leader-elect-namespace log-format log-level metrics-addr " +
 			"otlp-endpoint task-queue temporal-api-key-file watch-namespaces",
 		"worker": "build-id codec-keys concurrent-activities health-addr kube-burst kube-qps kubeconfig log-format log-level metrics-addr otlp-endpoint task-queue " +
-			"temporal-api-key-file verify-http watch-namespaces webhook-secret-file webhook-url",
+			"temporal-api-key-file temporal-ui-url verify-http watch-namespaces webhook-secret-file webhook-url",
 		"all": "build-id codec-keys concurrent-activities concurrent-reconciles health-addr kube-burst kube-qps kubeconfig leader-elect leader-elect-namespace " +
-			"log-format log-level metrics-addr otlp-endpoint task-queue temporal-api-key-file verify-http watch-namespaces webhook-secret-file webhook-url",
+			"log-format log-level metrics-addr otlp-endpoint task-queue temporal-api-key-file temporal-ui-url verify-http watch-namespaces webhook-secret-file webhook-url",
 	} {
 		c, _, err := root.Find([]string{name})
 		require.NoError(t, err)

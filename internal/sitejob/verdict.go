@@ -177,6 +177,9 @@ func judge(r Result, exitCode int32, failed *batchv1.JobCondition) (State, strin
 	case r.OK:
 		return Unknown, "the job says that it did well and ended badly" + reason(failed)
 	}
+	if strings.HasPrefix(r.Error, r.Step+" ") {
+		return Failed, r.Error
+	}
 	return Failed, r.Step + ": " + r.Error
 }
 

@@ -1,0 +1,163 @@
+//go:build e2e && !fault
+
+package e2e
+
+import (
+	"context"
+	"html"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
+)
+
+// TestARunCanBeUnderstoodFromItsPageAlone reads what a browser shows of a run that ended well, of one that rolled back and
+// of one that waits. It needs Chromium, and is skipped where there is none.
+func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
+	t.Parallel()
+	browser := findBrowser(t)
+
+	t.Run("a success", func(t *testing.T) {
+		t.Parallel()
+		w := newSite(t)
+		w.want(updating)
+		page := w.ends(updating, update.PhaseSucceeded).Status.Run.URL
+		require.Contains(t, page, "/workflows/site%2F"+w.ns+"%2Fblog/")
+		w.pageTells(browser, page, "Completed", "site/"+w.ns+"/blog",
+			"wait for the pods of 10.3.6, at most 2m0s", "drush cache:rebuild, attempt 1 of 2", "drush updatedb:status",
+			"UpdatingDatabase: Updating the database under maintenance mode.",
+			"back up, then drush updatedb of 10.3.6, under maintenance mode, at most 5m0s",
+			"Succeeded: The site runs 10.3.6.")
+		w.pageTells(browser, details(page), "10.3.1 → 10.3.6", "The site runs 10.3.6.", "kubectl -n "+w.ns+" logs job/blog-update-")
+		require.Contains(t, w.events("UpdateSucceeded"), page, "the Event leads to the page")
+	})
+
+	t.Run("a rollback", func(t *testing.T) {
+		t.Parallel()
+		w := newSite(t)
+		w.want(broken)
+		page := w.ends(broken, update.PhaseRolledBack).Status.Run.URL
+		w.pageTells(browser, page, "Failed", "drush cache:rebuild, attempt 2 of 2",
+			"RollingBack: The update to "+broken+" failed: drush cache:rebuild failed:",
+			"set the Deployment's image to 10.3.1", "RolledBack: The update to "+broken+" failed")
+		w.pageTells(browser, details(page), "10.3.1 → "+broken, "Rolled back to 10.3.1.", "This release is not tried again until the spec changes",
+			"kubectl -n "+w.ns+" describe dsite blog")
+	})
+
+	t.Run("a wait", func(t *testing.T) {
+		t.Parallel()
+		w := newSite(t)
+		// A window that was open an hour ago opens again in a day.
+		at := time.Now().UTC().Add(-time.Hour)
+		w.patch(w.object(), `{"spec":{"update":{"window":{"schedule":"`+at.Format("4 15")+` * * *","duration":"10m","timeZone":"UTC"}}}}`)
+		w.want(updating)
+		var run string
+		w.eventually("a run waits", func() error {
+			found, err := temporal.DescribeWorkflow(w.Context(), update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), "")
+			if err == nil {
+				run = found.WorkflowExecution.RunID
+			}
+			return err
+		})
+		page := pageOf(update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), run)
+		opens := at.Add(24 * time.Hour).Format("2006-01-02 15:04 UTC")
+		w.pageTells(browser, page, "Running", "The update window is closed; it opens at "+opens)
+		w.pageTells(browser, details(page), "10.3.1 → "+updating, "Waiting", "opens at "+opens, "Signal abort gives it up.")
+		require.Empty(t, w.site().Annotations[v1alpha1.AnnotationUpdateInProgress], "nothing is marked while a run waits")
+	})
+}
+
+// events are the messages of the site's Events with a reason, one a line.
+func (w *world) events(reason string) string {
+	w.Helper()
+	var list corev1.EventList
+	require.NoError(w, cluster.List(w.Context(), &list, kube.InNamespace(w.ns)))
+	var said []string
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.Kind == "DrupalSite" && e.Reason == reason {
+			said = append(said, e.Message)
+		}
+	}
+	return strings.Join(said, "\n")
+}
+
+// findBrowser is the path of Chromium.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium on this machine")
+	return ""
+}
+
+// pageOf is where the Web UI of the stack shows a run.
+func pageOf(workflow, run string) string {
+	return os.Getenv("TEMPORAL_UI") + "/namespaces/default/workflows/" + url.PathEscape(workflow) + "/" + run + "/history"
+}
+
+// details is the page of what a run says of itself.
+func details(page string) string { return strings.TrimSuffix(page, "/history") + "/user-metadata" }
+
+// pageTells asserts that a page shows texts. The UI loads its parts one by one, so that a page may have to be read again.
+func (w *world) pageTells(browser, page string, texts ...string) {
+	w.Helper()
+	w.eventually(page, func() error {
+		shown, err := shownBy(w.Context(), browser, w.TempDir(), page)
+		if err != nil {
+			return err
+		}
+		var missing []string
+		for _, text := range texts {
+			if !strings.Contains(shown, text) {
+				missing = append(missing, text)
+			}
+		}
+		if missing != nil {
+			_, shown, _ = strings.Cut(shown, "Back to Workflows")
+			return &unseen{missing, shown}
+		}
+		return nil
+	})
+}
+
+// unseen says which texts a page does not show.
+type unseen struct {
+	texts []string
+	shown string
+}
+
+func (u *unseen) Error() string {
+	return "the page does not show " + strings.Join(u.texts, " | ") + "; it shows " + u.shown
+}
+
+var (
+	notShown = regexp.MustCompile(`(?s)<(script|style|option)\b.*?</(script|style|option)>`)
+	tag      = regexp.MustCompile(`<[^>]*>`)
+)
+
+// shownBy is the text of a page after its scripts have run.
+func shownBy(ctx context.Context, browser, profile, page string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+profile, "--window-size=1600,3000", "--virtual-time-budget=20000", "--dump-dom", page)
+	dom, err := command.Output()
+	if err != nil {
+		return "", err
+	}
+	text := html.UnescapeString(tag.ReplaceAllString(notShown.ReplaceAllString(string(dom), " "), " "))
+	return strings.Join(strings.Fields(text), " "), nil
+}
