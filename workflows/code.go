@@ -121,6 +121,9 @@ func (r *run) verify() (ending, error) {
 	if siteGone(err) {
 		return ending{}, err
 	}
+	if overtaken(err) && r.updated == nil {
+		return r.replaced()
+	}
 	if found == nil {
 		found = &fault{failureType(err), explain(err)}
 	}
@@ -183,6 +186,9 @@ func (r *run) interrupted() (ending, error) {
 func (r *run) stepFailed(err error) (ending, error) {
 	if siteGone(err) || behind(err) {
 		return ending{}, err
+	}
+	if overtaken(err) {
+		return r.replaced()
 	}
 	return r.codeFailed(fault{failureType(err), explain(err)})
 }

@@ -50,6 +50,9 @@ func (r *run) askPending() (update.Pending, ending, error) {
 		return pending, end, err
 	case siteGone(err):
 		return pending, ending{}, err
+	case overtaken(err):
+		end, err := r.replaced()
+		return pending, end, err
 	default:
 		return update.Pending{Message: explain(err)}, ending{}, nil
 	}

@@ -62,6 +62,9 @@ func call[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, s
 // siteGone tells whether an activity found no site: then there is nobody to report to, and nothing to put in order.
 func siteGone(err error) bool { return failedAs(err, update.FailureSiteGone) }
 
+// overtaken tells whether an activity found another release in the Deployment than the one that the run put there.
+func overtaken(err error) bool { return failedAs(err, update.FailureReplaced) }
+
 // behind tells whether an activity found a database operation that this run does not know of: it must look again.
 func behind(err error) bool { return failedAs(err, update.FailureOperationOpen) }
 

@@ -233,6 +233,41 @@ func TestUpdateSite(t *testing.T) {
 			reasons: map[string]string{},
 		},
 		{
+			name: "a Deployment that was made anew before the caches ends the run",
+			arrange: func(w *world) {
+				w.failing["RebuildCaches"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "a Deployment that was made anew before Drush is asked ends the run",
+			arrange: func(w *world) {
+				w.failing["PendingUpdates"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "a Deployment that was made anew before the last check ends the run",
+			arrange: func(w *world) {
+				w.failing["VerifySite"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "another image on an updated database is a failure that keeps the database",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.failing["VerifySite"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseCodeFailed, releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionCodeUpdateFailed: update.FailureReplaced,
+			},
+		},
+		{
 			name: "a missing Drush is not tried twice and rolls back",
 			arrange: func(w *world) {
 				w.caches["r2"] = []update.Answer{{Outcome: update.Failed, Reason: update.FailureDrushMissing, Message: "drush: not found"}}

@@ -48,7 +48,7 @@ var codeReasons = []string{
 	update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
 	update.ReasonOverruled, update.ReasonStepFailed,
 	update.FailureInvalid, update.FailureForbidden, update.FailureContainerMissing, update.FailureDrushMissing,
-	update.FailureNoAnswer, update.FailureWorkloadConflict,
+	update.FailureNoAnswer, update.FailureWorkloadConflict, update.FailureReplaced, update.FailureOperationOpen,
 }
 
 // otherReasons are the reasons of CodeUpdateFailed and DBUpdatesFailed that each belong to one way to end.

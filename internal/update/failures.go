@@ -18,6 +18,9 @@ const (
 	FailureWorkloadConflict = "WorkloadConflict"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
 	FailureCronBusy = "CronBusy"
+	// FailureReplaced: the Deployment's pod template carries another release than the one that was rolled out: it was made
+	// anew, or somebody set another image. No pod of the release will come.
+	FailureReplaced = "ReleaseReplaced"
 	// FailureOperationOpen: the resource names a database operation that the caller does not know of, as after a reset of
 	// its workflow to a point before that. Nothing was written; the caller looks again and settles the operation first.
 	FailureOperationOpen = "OperationOpen"
