@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -111,6 +113,7 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 			activity.GetLogger(ctx).Info("operation begins", logging.KeyRelease, o.Release, logging.KeyOperation, string(o.Kind), logging.KeyJob, name)
 		}
 		if err == nil || apierrors.IsAlreadyExists(err) {
+			a.waits(ctx, site, "")
 			return operationBeat{Text: "Job " + name + " is made", Seen: true}, nil, nil
 		}
 		err = fmt.Errorf("create Job %q: %w", name, err)
@@ -118,7 +121,38 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && !denied(err) && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
 	}
+	if apierrors.IsForbidden(err) {
+		a.waits(ctx, site, clean(err.Error()))
+	}
 	return before, nil, err
+}
+
+// waitsFor begins the part of the message of Updating that says what an operation waits for.
+const waitsFor = " Waiting: "
+
+// waits says in the condition Updating why an operation cannot begin, by a quota or for want of a right, both of which may
+// come back; an empty reason takes that away. It is for people to read, and decides nothing: a failure is only logged.
+func (a *Activities) waits(ctx context.Context, site *v1alpha1.DrupalSite, why string) {
+	s := update.Site{Namespace: site.Namespace, Name: site.Name, UID: string(site.UID)}
+	live, err := a.lookup(ctx, s)
+	if err != nil || live == nil {
+		return // the next look at the site says so
+	}
+	c := apimeta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionUpdating)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return
+	}
+	message, _, _ := strings.Cut(c.Message, waitsFor)
+	if why != "" {
+		message += waitsFor + why
+	}
+	if message = clean(message); message == c.Message {
+		return
+	}
+	updating := update.Condition{Type: c.Type, Status: update.True, Reason: c.Reason, Message: message}
+	if err := a.report(ctx, update.Report{Site: s, Set: []update.Condition{updating}}); err != nil {
+		activity.GetLogger(ctx).Warn("what the operation waits for is not recorded", logging.KeyError, clean(err.Error()))
+	}
 }
 
 // neverTried tells whether this is the first attempt of the run that the operation is named after: nobody can have

@@ -11,10 +11,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -235,6 +238,42 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 			require.Equal(t, *c.want, got)
 		})
 	}
+}
+
+func TestAJobThatAQuotaRefusesIsWaitedForInTheOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(), testDeployment("2.0"))
+	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Message: "Updating the database."})
+	require.NoError(t, err)
+	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, job := o.(*batchv1.Job); job {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, o.GetName(), errors.New("exceeded quota: small"))
+		}
+		return c.Create(ctx, o, opts...)
+	}
+	_, err = do(w, update.RunOperation, updateOperation())
+	requireFailure(t, err, "")
+	updating := func() metav1.Condition {
+		return *apimeta.FindStatusCondition(w.site().Status.Conditions, v1alpha1.ConditionUpdating)
+	}
+	require.Equal(t, "UpdatingDatabase", updating().Reason)
+	require.Contains(t, updating().Message, "Updating the database. Waiting: create Job")
+	require.Contains(t, updating().Message, "exceeded quota: small")
+
+	w.writes = 0
+	_, err = do(w, update.RunOperation, updateOperation())
+	requireFailure(t, err, "")
+	require.Equal(t, 1, w.writes, "only the Job is asked for again")
+
+	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if job, ok := o.(*batchv1.Job); ok {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		}
+		return c.Create(ctx, o, opts...)
+	}
+	_, err = do(w, update.RunOperation, updateOperation())
+	require.NoError(t, err)
+	require.Equal(t, "Updating the database.", updating().Message)
 }
 
 func TestARepeatedOperationHasAJobOfItsOwn(t *testing.T) {
