@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"html"
 	"net/url"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	corev1 "k8s.io/api/core/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +41,7 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 			"UpdatingDatabase: Updating the database under maintenance mode.",
 			"back up, then drush updatedb of 10.3.6, under maintenance mode, at most 5m0s",
 			"Succeeded: The site runs 10.3.6.")
-		w.pageTells(browser, details(page), "10.3.1 → 10.3.6", "The site runs 10.3.6.", "kubectl -n "+w.ns+" logs job/blog-update-")
+		w.detailsTell("10.3.1 → 10.3.6", "The site runs 10.3.6.", "kubectl -n "+w.ns+" logs job/blog-update-")
 		require.Contains(t, w.events("UpdateSucceeded"), page, "the Event leads to the page")
 	})
 
@@ -50,7 +53,7 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		w.pageTells(browser, page, "Failed", "drush cache:rebuild, attempt 2 of 2",
 			"RollingBack: The update to "+broken+" failed: drush cache:rebuild failed:",
 			"set the Deployment's image to 10.3.1", "RolledBack: The update to "+broken+" failed")
-		w.pageTells(browser, details(page), "10.3.1 → "+broken, "Rolled back to 10.3.1.", "This release is not tried again until the spec changes",
+		w.detailsTell("10.3.1 → "+broken, "Rolled back to 10.3.1.", "This release is not tried again until the spec changes",
 			"kubectl -n "+w.ns+" describe dsite blog")
 	})
 
@@ -64,6 +67,9 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		var run string
 		w.eventually("a run waits", func() error {
 			found, err := temporal.DescribeWorkflow(w.Context(), update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), "")
+			if err == nil && found.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+				err = errors.New("no run is open")
+			}
 			if err == nil {
 				run = found.WorkflowExecution.RunID
 			}
@@ -72,7 +78,7 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		page := pageOf(update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), run)
 		opens := at.Add(24 * time.Hour).Format("2006-01-02 15:04 UTC")
 		w.pageTells(browser, page, "Running", "The update window is closed; it opens at "+opens)
-		w.pageTells(browser, details(page), "10.3.1 → "+updating, "Waiting", "opens at "+opens, "Signal abort gives it up.")
+		w.detailsTell("10.3.1 → "+updating, "Waiting", "opens at "+opens, "Signal `abort` gives it up.")
 		require.Empty(t, w.site().Annotations[v1alpha1.AnnotationUpdateInProgress], "nothing is marked while a run waits")
 	})
 }
@@ -108,8 +114,27 @@ func pageOf(workflow, run string) string {
 	return os.Getenv("TEMPORAL_UI") + "/namespaces/default/workflows/" + url.PathEscape(workflow) + "/" + run + "/history"
 }
 
-// details is the page of what a run says of itself.
-func details(page string) string { return strings.TrimSuffix(page, "/history") + "/user-metadata" }
+// detailsTell asserts what the newest run says of itself: the Markdown that the page shows in a frame of its own.
+func (w *world) detailsTell(texts ...string) {
+	w.Helper()
+	id := update.Site{Namespace: w.ns, Name: w.name}.UpdateID()
+	w.eventually("details of "+id, func() error {
+		value, err := temporal.QueryWorkflow(w.Context(), id, "", "__temporal_workflow_metadata")
+		if err != nil {
+			return err
+		}
+		var metadata sdkpb.WorkflowMetadata
+		if err := value.Get(&metadata); err != nil {
+			return err
+		}
+		for _, text := range texts {
+			if !strings.Contains(metadata.GetCurrentDetails(), text) {
+				return &unseen{[]string{text}, metadata.GetCurrentDetails()}
+			}
+		}
+		return nil
+	})
+}
 
 // pageTells asserts that a page shows texts. The UI loads its parts one by one, so that a page may have to be read again.
 func (w *world) pageTells(browser, page string, texts ...string) {

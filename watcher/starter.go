@@ -72,7 +72,7 @@ func (s *TemporalStarter) Retarget(ctx context.Context, site update.Site, target
 	ctx, span := s.tracer.Start(ctx, "request update", trace.WithAttributes(
 		attribute.String("drupdate.namespace", site.Namespace), attribute.String("drupdate.site", site.Name), attribute.String("drupdate.release", target.Release)))
 	defer span.End()
-	options := s.options(site.UpdateID(), fmt.Sprintf("update of %s to %s", site, target.Release))
+	options := s.options(site.UpdateID(), fmt.Sprintf("updates of %s", site))
 	return s.start(ctx, options, attributes(site, target.Release), func(ctx context.Context, o client.StartWorkflowOptions) error {
 		_, err := s.client.SignalWithStartWorkflow(ctx, o.ID, update.SignalRetarget, target, o, update.UpdateSiteWorkflow, update.Request{Site: site})
 		return err
