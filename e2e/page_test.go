@@ -5,15 +5,15 @@ package e2e
 import (
 	"context"
 	"errors"
-	"html"
 	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -28,7 +28,7 @@ import (
 // of one that waits. It needs Chromium, and is skipped where there is none.
 func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 	t.Parallel()
-	browser := findBrowser(t)
+	browser := startBrowser(t)
 
 	t.Run("a success", func(t *testing.T) {
 		t.Parallel()
@@ -97,16 +97,24 @@ func (w *world) events(reason string) string {
 	return strings.Join(said, "\n")
 }
 
-// findBrowser is the path of Chromium.
-func findBrowser(t *testing.T) string {
+// startBrowser starts Chromium without a window; its tabs are made from the context.
+func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	if !slices.ContainsFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	}) {
+		t.Skip("no Chromium on this machine")
 	}
-	t.Skip("no Chromium on this machine")
-	return ""
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.WindowSize(1600, 4000),
+		chromedp.WSURLReadTimeout(time.Minute))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	browser, closed := chromedp.NewContext(allocator)
+	t.Cleanup(closed)
+	_, err := chromedp.Run(browser, chromedp.Navigate("about:blank"))
+	require.NoError(t, err)
+	return browser
 }
 
 // pageOf is where the Web UI of the stack shows a run.
@@ -136,14 +144,23 @@ func (w *world) detailsTell(texts ...string) {
 	})
 }
 
-// pageTells asserts that a page shows texts. The UI loads its parts one by one, so that a page may have to be read again.
-func (w *world) pageTells(browser, page string, texts ...string) {
+// pageTells asserts that a page shows texts. The UI loads its parts one by one, so they are waited for.
+func (w *world) pageTells(browser context.Context, page string, texts ...string) {
 	w.Helper()
+	tab, done := chromedp.NewContext(browser)
+	defer done()
+	_, err := chromedp.Run(tab, chromedp.Navigate("about:blank"))
+	require.NoError(w, err)
+	limited, cancel := context.WithTimeout(tab, patience)
+	defer cancel()
+	_, err = chromedp.Run(limited, chromedp.Navigate(page))
+	require.NoError(w, err, page)
 	w.eventually(page, func() error {
-		shown, err := shownBy(w.Context(), browser, w.TempDir(), page)
+		shown, err := chromedp.Run(limited, chromedp.Text("body"))
 		if err != nil {
 			return err
 		}
+		shown = strings.Join(strings.Fields(shown), " ")
 		var missing []string
 		for _, text := range texts {
 			if !strings.Contains(shown, text) {
@@ -151,7 +168,6 @@ func (w *world) pageTells(browser, page string, texts ...string) {
 			}
 		}
 		if missing != nil {
-			_, shown, _ = strings.Cut(shown, "Back to Workflows")
 			return &unseen{missing, shown}
 		}
 		return nil
@@ -166,23 +182,4 @@ type unseen struct {
 
 func (u *unseen) Error() string {
 	return "the page does not show " + strings.Join(u.texts, " | ") + "; it shows " + u.shown
-}
-
-var (
-	notShown = regexp.MustCompile(`(?s)<(script|style|option)\b.*?</(script|style|option)>`)
-	tag      = regexp.MustCompile(`<[^>]*>`)
-)
-
-// shownBy is the text of a page after its scripts have run.
-func shownBy(ctx context.Context, browser, profile, page string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+profile, "--window-size=1600,3000", "--virtual-time-budget=20000", "--dump-dom", page)
-	dom, err := command.Output()
-	if err != nil {
-		return "", err
-	}
-	text := html.UnescapeString(tag.ReplaceAllString(notShown.ReplaceAllString(string(dom), " "), " "))
-	return strings.Join(strings.Fields(text), " "), nil
 }
