@@ -76,6 +76,7 @@ func settingsOf(u v1alpha1.UpdateSpec) update.Settings {
 		RolloutTimeout:       u.RolloutTimeout.Duration,
 		DatabaseTimeout:      u.DatabaseTimeout.Duration,
 		CacheRebuildAttempts: int(u.CacheRebuildAttempts),
+		Preflight:            u.Preflight,
 		Backup:               u.Backup.Policy != v1alpha1.BackupNever,
 		Restore:              u.OnDatabaseFailure != v1alpha1.FreezeSite,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,7 +97,27 @@ func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o
 	if result := operationResult(o, job, pods.Items, before.Text); result != nil {
 		return before, result, nil
 	}
-	return operationBeat{Text: a.jobText(ctx, job, pods.Items), Seen: true}, nil, nil
+	text := a.jobText(ctx, job, pods.Items)
+	if o.Kind == update.OperationPreflight && a.neverStarts(job, pods.Items) {
+		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepPreflight, Message: text}, nil
+	}
+	return operationBeat{Text: text, Seen: true}, nil, nil
+}
+
+// startPatience is how long a preflight's pod may be kept from starting: a pull that failed once often heals.
+const startPatience = 30 * time.Second
+
+// neverStarts tells whether a preflight's pod waits for something that does not come by itself. That is an answer too: the
+// target's pods would wait for the same. The Job is left to its deadline.
+func (a *Activities) neverStarts(job *batchv1.Job, pods []corev1.Pod) bool {
+	if a.clock.Now().Sub(job.CreationTimestamp.Time) < startPatience {
+		return false
+	}
+	_, _, text := sitejob.Verdict(job, pods)
+	reason, waits := strings.CutPrefix(text, "waiting: ")
+	return waits && slices.Contains([]string{
+		reasonImagePullBackOff, reasonErrImagePull, reasonErrImageNever, reasonInvalidImageName, reasonConfigError, reasonContainerError,
+	}, reason)
 }
 
 // startJob makes the Job. One that somebody else made meanwhile is as good. A refusal by the API server, before there
@@ -146,7 +167,12 @@ func (a *Activities) jobText(ctx context.Context, job *batchv1.Job, pods []corev
 // itself, having ended, says that it is not.
 func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, last string) *update.OperationResult {
 	state, said, text := sitejob.Verdict(job, pods)
-	result := &update.OperationResult{Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup)}
+	result := &update.OperationResult{
+		Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup), Pending: max(said.PendingAfter, 0),
+	}
+	if o.Kind != update.OperationPreflight {
+		result.Pending = 0
+	}
 	switch state {
 	case sitejob.Running:
 		return nil

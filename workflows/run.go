@@ -30,8 +30,10 @@ type run struct {
 	marked bool
 	// seen is control.woken at the last look at the resource.
 	seen int
-	// operations counts the database operations that this run began.
-	operations int
+	// operations counts the database operations that this run began, preflights its preflights.
+	operations, preflights int
+	// unchanged is set while the pass has marked the site and changed nothing else of it yet.
+	unchanged bool
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
 	// backup is the backup that the operation of this pass took; nil while none is known.
@@ -151,8 +153,11 @@ func (r *run) goOnAnew() (ending, error) {
 // mark says on the resource that a run changes the site.
 func (r *run) mark() (ending, error) {
 	r.marked = true
-	message := fmt.Sprintf("Moving to %s.", r.target)
-	report := r.report(update.PhaseRollingOut, message)
+	phase, message := update.PhaseRollingOut, fmt.Sprintf("Moving to %s.", r.target)
+	if r.asksFirst() {
+		phase, message = update.PhasePreflight, fmt.Sprintf("Asking the Drush of %s whether it bootstraps, and which updates are pending.", r.target)
+	}
+	report := r.report(phase, message)
 	report.Started, report.InProgress = true, update.MarkSet
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, ""
@@ -243,6 +248,8 @@ func advice(phase update.Phase) string {
 	switch phase {
 	case update.PhaseWaiting:
 		return "Next: the update starts when updates are resumed and the window is open. Signal `abort` gives it up."
+	case update.PhasePreflight:
+		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, ends it. Nothing of the site is changed yet."
 	case update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase:
 		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
 	case update.PhaseUpdatingDatabase:

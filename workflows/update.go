@@ -69,7 +69,7 @@ func (r *run) pass() (ending, error) {
 	case !r.workLeft():
 		return r.tidy()
 	}
-	return r.steps(r.wait, r.mark, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
+	return r.steps(r.wait, r.mark, r.preflight, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
 }
 
 // steps runs one step after the other until one of them ends the pass.

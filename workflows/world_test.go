@@ -70,9 +70,10 @@ func newWorld() *world {
 			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
 			Backup: &update.Backup{Name: "b", Release: "r1", Bytes: 9, SHA256: "ab"},
 		},
-		update.OperationRestore: {Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "1"},
-		update.OperationLift:    {Outcome: update.Succeeded, Step: "done", Maintenance: "0"},
-		update.OperationInstall: {Outcome: update.Succeeded, Step: "done"},
+		update.OperationRestore:   {Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "1"},
+		update.OperationLift:      {Outcome: update.Succeeded, Step: "done", Maintenance: "0"},
+		update.OperationInstall:   {Outcome: update.Succeeded, Step: "done"},
+		update.OperationPreflight: {Outcome: update.Succeeded, Step: "done", Message: "m_update_1", Pending: 1},
 	}
 	return w
 }

@@ -256,6 +256,10 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('48h')",message="databaseTimeout must be at least 1s and at most 48h"
 	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitzero"`
+	// preflight asks Drush in the target's image, before the site's own image is changed, whether it bootstraps and which
+	// updates are pending. A target that fails there costs the site nothing.
+	// +optional
+	Preflight bool `json:"preflight,omitempty"`
 	// backup says when and where backups are taken.
 	// +optional
 	// +kubebuilder:default={}

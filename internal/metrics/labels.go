@@ -30,7 +30,7 @@ const (
 // openPhases are the phases of an open run, endPhases those of one that ended.
 var (
 	openPhases = []update.Phase{
-		update.PhaseWaiting, update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase,
+		update.PhaseWaiting, update.PhasePreflight, update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase,
 		update.PhaseUpdatingDatabase, update.PhaseRestoring, update.PhaseRollingBack, update.PhaseVerifying,
 	}
 	endPhases = []update.Phase{
@@ -45,7 +45,7 @@ var (
 var codeReasons = []string{
 	"ReplicaFailure", "ProgressDeadlineExceeded", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull",
 	"InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "ReplicaSetCreateError",
-	update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
+	update.ReasonPreflightFailed, update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
 	update.ReasonOverruled, update.ReasonStepFailed,
 	update.FailureInvalid, update.FailureForbidden, update.FailureContainerMissing, update.FailureDrushMissing,
 	update.FailureNoAnswer, update.FailureWorkloadConflict,
@@ -116,7 +116,9 @@ func PhaseResult(phase, next update.Phase, reason string) string {
 			return Failed
 		}
 		return Succeeded
-	case next == update.PhaseRollingOut:
+	case phase == update.PhasePreflight && next == update.PhaseRollingOut:
+		return Succeeded
+	case next == update.PhaseRollingOut, next == update.PhasePreflight:
 		return Interrupted // Another target came.
 	case next.Ended() && next != update.PhaseSucceeded, next == update.PhaseRollingBack, next == update.PhaseRestoring:
 		return failedOrAborted(reason)

@@ -108,7 +108,9 @@ func TestBuildGolden(t *testing.T) {
 	t.Parallel()
 	install := plainParams()
 	install.Operation, install.Profile, install.Name = Install, "standard", Name("shop", "run-1", "install")
-	cases := map[string]Params{"update": plainParams(), "restore": fullParams(), "install": install}
+	preflight := fullParams()
+	preflight.Operation, preflight.Name, preflight.BackupClaim = Preflight, Name("shop", "run-2", "preflight"), ""
+	cases := map[string]Params{"update": plainParams(), "restore": fullParams(), "install": install, "preflight": preflight}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

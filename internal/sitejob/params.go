@@ -28,7 +28,12 @@ const (
 	Install Operation = "install"
 	// Lift puts the recorded maintenance flag back, after the code was rolled back.
 	Lift Operation = "lift"
+	// Preflight asks Drush whether it bootstraps and which updates are pending. It changes nothing, and mounts no backups.
+	Preflight Operation = "preflight"
 )
+
+// scratch tells whether the operation has no business with backups: what it writes on the way is gone with its pod.
+func (o Operation) scratch() bool { return o == Preflight }
 
 // BackupPolicy says whether Update takes a backup first.
 type BackupPolicy string
@@ -60,7 +65,7 @@ type Params struct {
 	// Drush is how Drush is called.
 	Drush drush.Command
 	// BackupClaim is the claim that is mounted at BackupPath, in this Job only. Both are required: the journal that
-	// keeps updatedb from running twice lies there, whatever the policy.
+	// keeps updatedb from running twice lies there, whatever the policy. Preflight needs no claim, and gets none.
 	BackupClaim, BackupPath string
 	// BackupName is the base name of backup and journal; see BackupName. Restore and Lift need that of the update.
 	BackupName string
@@ -121,10 +126,10 @@ func (p Params) validate() error {
 	}
 	check(p.Name != "" && len(p.Name) <= maxName && label(p.Name) == p.Name, "name")
 	check(p.Site != "", "site")
-	check(slices.Contains([]Operation{Update, Restore, Install, Lift}, p.Operation), "operation")
+	check(slices.Contains([]Operation{Update, Restore, Install, Lift, Preflight}, p.Operation), "operation")
 	check(p.Container != "", "container")
 	check(p.Image != "", "image")
-	check(p.BackupClaim != "", "backup claim")
+	check(p.BackupClaim != "" || p.Operation.scratch(), "backup claim")
 	check(plainPath.MatchString(p.BackupPath) && path.Clean(p.BackupPath) == p.BackupPath, "backup path")
 	check(plainName.MatchString(p.BackupName), "backup name")
 	check(p.BackupPolicy == BackupBeforeUpdates || p.BackupPolicy == BackupNever, "backup policy")

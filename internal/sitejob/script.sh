@@ -3,7 +3,7 @@
 # SC2015: "a && b || failed" is meant so: failed runs when either fails. SC2016: text for other programs stays as it
 # is. SC2020: tr is meant to replace characters.
 #
-# One operation on one Drupal site: update, restore, install or lift. POSIX sh; dash and busybox ash run it.
+# One operation on one Drupal site: update, restore, install, lift or preflight. POSIX sh; dash and busybox ash run it.
 #
 # The positional parameters are the Drush command: its words, --uri= and --root=. Everything else comes from the
 # environment. No text of either is ever run as shell code. Every function gets the Drush command as its own
@@ -377,10 +377,10 @@ bad() {
 
 check_parameters() {
   case $OPERATION in
-    update | restore | install | lift) ;;
+    update | restore | install | lift | preflight) ;;
     *)
       OPERATION=unknown
-      bad 'DRUPDATE_OPERATION is none of update, restore, install, lift'
+      bad 'DRUPDATE_OPERATION is none of update, restore, install, lift, preflight'
       ;;
   esac
   case $NAME in
@@ -1016,6 +1016,32 @@ restore_sqlite() {
   rm -f "$SQLITE-wal" "$SQLITE-shm" "$SQLITE-journal"
   mv "$SQLITE.partial" "$SQLITE" 2>"$W/err" || return 1
   flush "${SQLITE%/*}"
+}
+
+# Prints the names of the updates that count_pending has seen, ten at most.
+pending_names() {
+  tr ',{}' '\n\n\n' <"$W/flat" | sed -n 's/^"\([A-Za-z0-9_]*\)":$/\1/p' | head -n 10 | tr '\n' ' ' | sed 's/ $//; s/ /, /g'
+}
+
+# Asks, and nothing else: the site serves from other code meanwhile, and none of its state is this code's to change.
+preflight() {
+  step preflight
+  site_is_healthy "$@" || {
+    blame 'Drupal does not bootstrap'
+    finish preflight
+  }
+  ! code_is_missing "$@" || {
+    ERROR='an enabled module or theme has no code in this image'
+    finish preflight
+  }
+  step pending
+  count_pending "$@" || {
+    blame 'it cannot be said which updates are pending'
+    finish pending
+  }
+  [ "$PENDING" = 0 ] || NOTE=$(pending_names)
+  OK=true
+  finish 'done'
 }
 
 install() {

@@ -22,6 +22,8 @@ const (
 
 // Reasons of CodeUpdateFailed, besides the rollout's own (ImagePullBackOff, CrashLoopBackOff, …).
 const (
+	// ReasonPreflightFailed: the target's Drush did not bootstrap, or could not be asked; the site's code was never changed.
+	ReasonPreflightFailed = "PreflightFailed"
 	// ReasonRolloutTimeout: the pods were not available in time.
 	ReasonRolloutTimeout = "RolloutTimeout"
 	// ReasonCacheRebuildFailed: drush cache:rebuild failed in every attempt.

@@ -216,6 +216,8 @@ const (
 	OperationLift OperationKind = "lift"
 	// OperationInstall: site:install in a database that is proven empty.
 	OperationInstall OperationKind = "install"
+	// OperationPreflight: ask Drush whether it bootstraps and which updates are pending. It changes nothing, and has no backup volume.
+	OperationPreflight OperationKind = "preflight"
 )
 
 // Operation is remote work that must happen once. RunID, Kind and Attempt name its Job, so asking twice is asking once.
@@ -251,6 +253,8 @@ type OperationResult struct {
 	Backup      *Backup `json:"backup,omitempty"`
 	Message     string  `json:"message,omitempty"`
 	Job         string  `json:"job,omitempty"`
+	// Pending is the number of updates that a preflight found.
+	Pending int `json:"pending,omitempty"`
 }
 
 // Backup is a verified backup.

@@ -5,7 +5,9 @@ type Phase string
 
 // Phases of an open run.
 const (
-	PhaseWaiting          Phase = "Waiting"
+	PhaseWaiting Phase = "Waiting"
+	// PhasePreflight: a Job asks the target's Drush, before anything of the site is changed.
+	PhasePreflight        Phase = "Preflight"
 	PhaseRollingOut       Phase = "RollingOut"
 	PhaseRebuildingCaches Phase = "RebuildingCaches"
 	PhaseCheckingDatabase Phase = "CheckingDatabase"

@@ -44,6 +44,8 @@ type Settings struct {
 	RolloutTimeout       time.Duration `json:"rolloutTimeout"`
 	DatabaseTimeout      time.Duration `json:"databaseTimeout"`
 	CacheRebuildAttempts int           `json:"cacheRebuildAttempts"`
+	// Preflight asks the target's Drush before the image is changed.
+	Preflight bool `json:"preflight,omitempty"`
 	// Backup is false with backup policy Never.
 	Backup bool `json:"backup"`
 	// Restore is false with onDatabaseFailure Freeze.
