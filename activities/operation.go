@@ -197,7 +197,19 @@ func backupOf(o update.Operation, b sitejob.Backup) *update.Backup {
 		return nil
 	}
 	taken, _ := time.Parse(time.RFC3339, b.TakenAt) // A time that cannot be read is left out.
-	return &update.Backup{Name: b.Name, Release: o.From, TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+	return &update.Backup{Name: b.Name, Release: o.From, Origin: string(originOf(o)), TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+}
+
+func originOf(o update.Operation) v1alpha1.BackupOrigin {
+	switch {
+	case o.Kind == update.OperationRewind:
+		return v1alpha1.BackupOfRestore
+	case o.Scheduled:
+		return v1alpha1.BackupOfSchedule
+	case o.Kind == update.OperationBackup:
+		return v1alpha1.BackupOfRequest
+	}
+	return v1alpha1.BackupOfUpdate
 }
 
 // permanentJob gives what sitejob can build neither now nor later its failure type.

@@ -85,7 +85,7 @@ func TestRunOperationReadsTheVerdictFromTheAPI(t *testing.T) {
 	}{
 		{"done", func(w *world) { w.ends(batchv1.JobComplete, 0, wordsDone) }, update.OperationResult{
 			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
-			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", TakenAt: taken, Bytes: 7, SHA256: "aa"},
+			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", Origin: "Update", TakenAt: taken, Bytes: 7, SHA256: "aa"},
 		}},
 		{"failed before anything changed", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsUntouched) }, update.OperationResult{
 			Outcome: update.Failed, Step: "backup", Maintenance: "1", Message: "backup: mysqldump: Got error: 1045",

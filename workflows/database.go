@@ -94,7 +94,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 // settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
 func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	r.cronSuspended = true
-	_, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
+	_, err := call(r.steady, watching(cronLimit), "suspend the site's CronJobs", update.SuspendCron, r.site)
 	if siteGone(err) {
 		return ending{}, err
 	}
@@ -138,6 +138,9 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 		}
 	}
 }
+
+// cronLimit ends a suspension of CronJobs that has lost its own, shorter deadline.
+const cronLimit = 10 * time.Minute
 
 // mostAttempts is how often an operation that may be repeated is tried.
 const mostAttempts = 3

@@ -11,7 +11,7 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// run is one execution of UpdateSite.
+// run is one execution of UpdateSite, or of another workflow that has the site's id.
 type run struct {
 	site update.Site
 	// id is the run's own, and outlives a reset of the workflow: operations and backups are named after it.
@@ -112,6 +112,7 @@ func (r *run) tidy() (ending, error) {
 
 // wait holds the run while updates are paused or the window is closed, before anything is marked.
 func (r *run) wait() (ending, error) {
+	r.control.yielded = false // asked for before there was anything to wait for
 	for r.state.Paused || r.state.OpensIn > 0 {
 		if r.state.InProgress {
 			return ending{}, nil // the site is half way already: leaving it there is worse than finishing now
@@ -123,9 +124,12 @@ func (r *run) wait() (ending, error) {
 		}
 		r.describe(update.PhaseWaiting, message)
 		woken := r.control.woken
-		_, err := workflow.AwaitWithTimeout(r.ctx, limit, func() bool { return r.control.woken != woken })
+		_, err := workflow.AwaitWithTimeout(r.ctx, limit, func() bool { return r.control.woken != woken || r.control.yielded })
 		if err != nil || r.control.aborted {
 			return r.abort()
+		}
+		if r.control.yielded {
+			return superseded("The run made room for a backup or a restore; the update is asked for again."), nil
 		}
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
 			return r.goOnAnew()
@@ -254,6 +258,10 @@ func advice(phase update.Phase) string {
 		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
 	case update.PhaseUpdatingDatabase:
 		return "The operation is let finish: cancelling takes effect afterwards. Its log: `kubectl logs job/…` as the activity's result names it."
+	case update.PhaseBackingUp:
+		return "The backup is let finish. An update that is wanted by then begins as this same workflow."
+	case update.PhaseRewinding:
+		return "The restore is let finish. Its log: `kubectl logs job/…` as the activity's result names it."
 	case update.PhaseRestoring, update.PhaseRollingBack:
 		return "The site is being put back in order; nothing needs to be done."
 	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:

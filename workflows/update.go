@@ -62,6 +62,8 @@ func (r *run) pass() (ending, error) {
 		return r.gone(), nil
 	}
 	switch {
+	case r.state.Operation != "" && r.state.Restoring != "":
+		return r.resumeRestore()
 	case r.state.Operation != "":
 		return r.resumeOperation()
 	case r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != "":
@@ -155,7 +157,7 @@ func (r *run) summary(end ending) (update.Summary, error) {
 		return summary, temporal.NewCanceledError(summary)
 	}
 	switch end.phase {
-	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
+	case update.PhaseSucceeded, update.PhaseRewound, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
 		return summary, nil
 	default:
 		return summary, temporal.NewNonRetryableApplicationError(end.message, string(end.phase), nil, summary)

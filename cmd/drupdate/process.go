@@ -178,6 +178,7 @@ func (p *process) addWorker() error {
 	}
 	deps := activities.Deps{
 		Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry), Namespaces: p.cfg.namespaces,
+		Schedules: worker.NewSchedules(p.temporal),
 	}
 	if p.cfg.webhookURL != "" {
 		if deps.Webhook, err = webhook.New(p.cfg.webhookURL, p.cfg.webhookSecretFile); err != nil {

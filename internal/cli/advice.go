@@ -88,7 +88,7 @@ func (s *session) adviseBusy(site *v1alpha1.DrupalSite, v verdict, add func(what
 		add("read along", "logs")
 	}
 	switch update.Phase(v.state) {
-	case update.PhaseRollingBack, update.PhaseRestoring:
+	case update.PhaseRollingBack, update.PhaseRestoring, update.PhaseRewinding:
 		return // it is being put back in order already
 	case update.PhaseUpdatingDatabase:
 		add("give it up when the database step has ended", "abort")

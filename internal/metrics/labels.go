@@ -32,11 +32,12 @@ var (
 	openPhases = []update.Phase{
 		update.PhaseWaiting, update.PhasePreflight, update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase,
 		update.PhaseUpdatingDatabase, update.PhaseRestoring, update.PhaseRollingBack, update.PhaseVerifying,
+		update.PhaseBackingUp, update.PhaseRewinding,
 	}
 	endPhases = []update.Phase{
 		update.PhaseSucceeded, update.PhaseRolledBack, update.PhaseRollbackFailed, update.PhaseCodeFailed,
 		update.PhaseRestored, update.PhaseFrozen, update.PhaseRestoreFailed, update.PhaseAborted,
-		update.PhaseSuspended, update.PhaseSuperseded,
+		update.PhaseRewound, update.PhaseNotRewound, update.PhaseSuspended, update.PhaseSuperseded,
 	}
 )
 
@@ -115,6 +116,8 @@ func PhaseResult(phase, next update.Phase, reason string) string {
 		if next == update.PhaseRollbackFailed || next == update.PhaseRestoreFailed {
 			return Failed
 		}
+		return Succeeded
+	case next == update.PhaseRewound:
 		return Succeeded
 	case phase == update.PhasePreflight && next == update.PhaseRollingOut:
 		return Succeeded

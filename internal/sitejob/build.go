@@ -177,6 +177,12 @@ func (p Params) env(of []corev1.EnvVar) []corev1.EnvVar {
 		{Name: "DRUPDATE_TIMEOUT", Value: strconv.FormatInt(max(1, int64(p.Timeout/time.Second)), 10)},
 		{Name: "DRUPDATE_FORCE", Value: strconv.Itoa(btoi(p.Force))},
 	}
+	if p.Operation == Rewind {
+		own = append(own, corev1.EnvVar{Name: "DRUPDATE_SOURCE", Value: p.Source}, corev1.EnvVar{Name: "DRUPDATE_HELD", Value: strconv.Itoa(btoi(p.Held))})
+	}
+	if p.Scheduled {
+		own = append(own, corev1.EnvVar{Name: "DRUPDATE_CLASS", Value: "scheduled"})
+	}
 	of = slices.DeleteFunc(of, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "DRUPDATE_") })
 	return append(of, own...)
 }

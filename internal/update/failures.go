@@ -16,6 +16,10 @@ const (
 	FailureNoAnswer = "NoAnswer"
 	// FailureWorkloadConflict: the Deployment belongs to another site or controller.
 	FailureWorkloadConflict = "WorkloadConflict"
+	// FailureRefused: a backup or restore that may not be made; nothing was begun.
+	FailureRefused = "Refused"
+	// FailureBackup: a backup failed.
+	FailureBackup = "BackupFailed"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
 	FailureCronBusy = "CronBusy"
 )
