@@ -39,6 +39,7 @@ func TestAPreflightThatFailsCostsTheSiteNothing(t *testing.T) {
 			w := newSite(t, withSpec(asksFirst))
 			before, err := w.deployment()
 			require.NoError(t, err)
+			first := len(w.journal("cr")) // the baseline's own
 			w.want(target)
 			s := w.ends(target, update.PhaseCodeFailed)
 			require.Equal(t, update.ReasonPreflightFailed, w.reason(v1alpha1.ConditionCodeUpdateFailed), "%+v", s.Status.Conditions)
@@ -46,7 +47,7 @@ func TestAPreflightThatFailsCostsTheSiteNothing(t *testing.T) {
 			after, err := w.deployment()
 			require.NoError(t, err)
 			require.Equal(t, before.Generation, after.Generation, "the Deployment was never written to")
-			require.Empty(t, w.journal("cr", "maint-on", "dump", "updatedb-start"))
+			require.Len(t, w.journal("cr", "maint-on", "dump", "updatedb-start"), first)
 			w.serves(baseline)
 			runs := w.runs()
 			w.stays("the failed target is not tried again", func() bool { return w.runs() == runs })
@@ -140,19 +141,21 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 	w.does("backup", "create", "blog", "--wait")
 	w.idle()
 	taken := w.backup(v1alpha1.BackupOfRequest)
-	w.want("10.4.0-slow-start")
+	w.want("10.4.0-hangs")
 	w.reaches(update.PhaseRollingOut)
 	for _, args := range [][]string{{"backup", "create", "blog"}, {"backup", "restore", "blog", taken.Name}} {
 		refused := w.drupdate(args...)
 		require.Equal(t, 1, refused.code, refused.out)
-		require.Contains(t, refused.errs, "another run of "+w.ns+"/blog is open (RollingOut)")
+		require.Contains(t, refused.errs, "another run of "+w.ns+"/blog is open")
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(state, "bin", "temporal"), "workflow", "start", "--workflow-id", "site/"+w.ns+"/blog",
 		"--type", update.RestoreSiteWorkflow, "--task-queue", update.TaskQueue, "--input", fmt.Sprintf(`{"site":{"namespace":%q,"name":"blog"},"backup":%q}`, w.ns, taken.Name))
 	out, err := command.CombinedOutput()
 	require.Error(t, err, "%s", out)
-	w.ends("10.4.0-slow-start", update.PhaseSucceeded)
+	w.does("abort", "blog")
+	w.ends("10.4.0-hangs", update.PhaseAborted)
 	require.Empty(t, w.jobs(update.OperationRewind))
+	w.serves(baseline)
 }
 
 // A run that waits for its window has the site's id; it makes room, and the update is not forgotten.

@@ -89,7 +89,7 @@ func (r *run) noPlaceForJobs() string {
 func (r *run) insistOn(o update.Operation) (update.OperationResult, error) {
 	limit := r.state.Settings.DatabaseTimeout
 	release := r.target
-	o.Site, o.Release, o.From, o.Timeout, o.BackupName = r.site, release, release, limit, update.BackupName(r.site, release, o.RunID)
+	o.Site, o.Release, o.From, o.Timeout, o.BackupName = r.site, release, release, limit, update.RequestedBackupName(r.site, release, o.RunID)
 	for n := 1; ; n++ {
 		o.Attempt = n
 		result, err := call(r.steady, watching(2*limit), fmt.Sprintf("run the operation %q with the image of %s", o.Kind, release), update.RunOperation, o)

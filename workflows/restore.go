@@ -113,7 +113,7 @@ func (r *run) putBack(c chosen) (update.Done, error) {
 	}
 	pending, found, err := r.fits()
 	if err == nil && found == nil {
-		found, err = r.lift(c.operation, r.target, true)
+		found, err = r.liftRewind(c.operation, true)
 	}
 	switch {
 	case err != nil:
@@ -122,6 +122,34 @@ func (r *run) putBack(c chosen) (update.Done, error) {
 		return r.halfPutBack(c, "the database was put back, but "+found.message)
 	}
 	return r.rewound(c, pending)
+}
+
+// liftRewind puts maintenance mode and CronJobs back as they were, from the journal of a rewind. began says that the database is
+// known to have been replaced, and the flag to have been recorded.
+func (r *run) liftRewind(operation string, began bool) (*fault, error) {
+	if operation != "" {
+		result, err := r.insistOnLift(operation)
+		switch {
+		case err != nil:
+			return r.orGone(err)
+		case result.Outcome != update.Succeeded:
+			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
+		case began && result.Step == update.StepNothingRecorded:
+			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: the backup volume does not hold its notes any more."}, nil
+		}
+	}
+	_, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
+	if err != nil {
+		return r.orGone(err)
+	}
+	return nil, nil
+}
+
+// insistOnLift lifts by the rewind's own journal. What that tells of the safety backup is known already, and from a better source.
+func (r *run) insistOnLift(operation string) (update.OperationResult, error) {
+	taken := r.backup
+	defer func() { r.backup = taken }()
+	return r.insistOn(update.Operation{Kind: update.OperationLift, RunID: operation})
 }
 
 // fits asks whether the running code works on the database that was put back. Pending updates are no obstacle: an update
@@ -178,7 +206,7 @@ func (r *run) notPutBack(c chosen, why string, recorded bool) (update.Done, erro
 		if recorded {
 			operation = c.operation
 		}
-		found, err := r.lift(operation, r.target, false)
+		found, err := r.liftRewind(operation, false)
 		if err != nil {
 			return update.Done{}, err
 		}

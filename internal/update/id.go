@@ -145,6 +145,16 @@ func BackupName(site Site, from, operation string) string {
 	return site.Name + "-" + fileSafe(from) + "-" + short
 }
 
+// RequestedBackupName is the base name of the backup that a person or a schedule asks for. Run ids begin with the time, so that those
+// of one minute begin alike: the end tells them apart.
+func RequestedBackupName(site Site, release, operation string) string {
+	name := BackupName(site, release, operation)
+	if len(operation) < uuidLength {
+		return name
+	}
+	return name + "-" + operation[uuidLength-6:uuidLength]
+}
+
 // fileSafe keeps what tags may hold and shortens digests.
 func fileSafe(release string) string {
 	out := []byte(release)
