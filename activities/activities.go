@@ -62,6 +62,11 @@ type Notifier interface {
 	Notify(ctx context.Context, n update.Notification) error
 }
 
+// Schedules removes schedules from Temporal. Removing one that is not there is no error.
+type Schedules interface {
+	Remove(ctx context.Context, id string) error
+}
+
 // Webhook sends one notification. Calling it twice sends it twice, with one id.
 type Webhook interface {
 	Send(ctx context.Context, n update.Notification) error
@@ -87,6 +92,8 @@ type Deps struct {
 	// RunsURL is the address of a namespace in Temporal's Web UI, as https://temporal.example.org/namespaces/default; empty
 	// where it is not known.
 	RunsURL string
+	// Schedules is nil where schedules are left alone.
+	Schedules Schedules
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
@@ -98,6 +105,8 @@ type Activities struct {
 	metrics  Metrics
 	notifier Notifier
 	webhook  Webhook
+	// schedules is nil where schedules are left alone.
+	schedules Schedules
 	// namespaces are empty where every site is served.
 	namespaces []string
 	runsURL    string
@@ -114,7 +123,7 @@ func New(deps Deps) *Activities {
 	}
 	return &Activities{
 		client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics,
-		notifier: deps.Notifier, webhook: deps.Webhook, namespaces: deps.Namespaces,
+		notifier: deps.Notifier, webhook: deps.Webhook, schedules: deps.Schedules, namespaces: deps.Namespaces,
 		runsURL: strings.TrimSuffix(deps.RunsURL, "/"),
 	}
 }

@@ -22,7 +22,7 @@ import (
 func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
 	now := metav1.NewTime(a.clock.Now())
 	e := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: eventName(site.Name, activityID(ctx), r)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: eventName(site.Name, reportStep(ctx, r), r)},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind,
 			Namespace: site.Namespace, Name: site.Name, UID: site.UID, ResourceVersion: site.ResourceVersion,
@@ -62,7 +62,15 @@ func activityID(ctx context.Context) string {
 	return activity.GetInfo(ctx).ActivityID
 }
 
-func eventName(site, activityID string, r update.Report) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{r.Site.UID, r.RunID, activityID, r.Event.Reason, r.Event.Message}, "\x00")))
+// reportStep is the step that a report is made in. One that says nothing about the site's run is told apart by its own.
+func reportStep(ctx context.Context, r update.Report) string {
+	if r.RunID == "" {
+		return stepOf(ctx, activityID(ctx))
+	}
+	return activityID(ctx)
+}
+
+func eventName(site, step string, r update.Report) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Site.UID, r.RunID, step, r.Event.Reason, r.Event.Message}, "\x00")))
 	return site + "." + hex.EncodeToString(sum[:8])
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +99,27 @@ func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o
 	if result := operationResult(o, job, pods.Items, before.Text); result != nil {
 		return before, result, nil
 	}
-	return operationBeat{Text: a.jobText(ctx, job, pods.Items), Seen: true}, nil, nil
+	text := a.jobText(ctx, job, pods.Items)
+	if o.Kind == update.OperationPreflight && a.neverStarts(job, pods.Items) {
+		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepPreflight, Message: text}, nil
+	}
+	return operationBeat{Text: text, Seen: true}, nil, nil
+}
+
+// startPatience is how long a preflight's pod may be kept from starting: a pull that failed once often heals.
+const startPatience = 30 * time.Second
+
+// neverStarts tells whether a preflight's pod waits for something that does not come by itself. That is an answer too: the
+// target's pods would wait for the same. The Job is left to its deadline.
+func (a *Activities) neverStarts(job *batchv1.Job, pods []corev1.Pod) bool {
+	if a.clock.Now().Sub(job.CreationTimestamp.Time) < startPatience {
+		return false
+	}
+	_, _, text := sitejob.Verdict(job, pods)
+	reason, waits := strings.CutPrefix(text, "waiting: ")
+	return waits && slices.Contains([]string{
+		reasonImagePullBackOff, reasonErrImagePull, reasonErrImageNever, reasonInvalidImageName, reasonConfigError, reasonContainerError,
+	}, reason)
 }
 
 // startJob makes the Job. One that somebody else made meanwhile is as good. A refusal by the API server, before there
@@ -180,7 +201,12 @@ func (a *Activities) jobText(ctx context.Context, job *batchv1.Job, pods []corev
 // itself, having ended, says that it is not.
 func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, last string) *update.OperationResult {
 	state, said, text := sitejob.Verdict(job, pods)
-	result := &update.OperationResult{Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup)}
+	result := &update.OperationResult{
+		Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup), Pending: max(said.PendingAfter, 0),
+	}
+	if o.Kind != update.OperationPreflight {
+		result.Pending = 0
+	}
 	switch state {
 	case sitejob.Running:
 		return nil
@@ -205,7 +231,19 @@ func backupOf(o update.Operation, b sitejob.Backup) *update.Backup {
 		return nil
 	}
 	taken, _ := time.Parse(time.RFC3339, b.TakenAt) // A time that cannot be read is left out.
-	return &update.Backup{Name: b.Name, Release: o.From, TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+	return &update.Backup{Name: b.Name, Release: o.From, Origin: string(originOf(o)), TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+}
+
+func originOf(o update.Operation) v1alpha1.BackupOrigin {
+	switch {
+	case o.Kind == update.OperationRewind:
+		return v1alpha1.BackupOfRestore
+	case o.Scheduled:
+		return v1alpha1.BackupOfSchedule
+	case o.Kind == update.OperationBackup:
+		return v1alpha1.BackupOfRequest
+	}
+	return v1alpha1.BackupOfUpdate
 }
 
 // permanentJob gives what sitejob can build neither now nor later its failure type.

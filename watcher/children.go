@@ -41,7 +41,7 @@ func children(site *v1alpha1.DrupalSite, selector map[string]string) ([]client.O
 		}
 		objects = append(objects, pvc)
 	}
-	if backup := site.Spec.Update.Backup; backup.Policy == v1alpha1.BackupBeforeDatabaseUpdates {
+	if backup := site.Spec.Update.Backup; site.KeepsBackups() {
 		pvc, err := volumeClaim(site, "backups", backup.Size, backup.StorageClassName, corev1.ReadWriteOnce)
 		if err != nil {
 			return nil, fmt.Errorf("spec.update.backup.size: %w", err)

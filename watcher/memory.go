@@ -26,6 +26,9 @@ type memo struct {
 	// announced is the request that the owner was last told of, by an Event.
 	announced string
 	refusal   refusal
+	// schedule is what is remembered of the schedule of backups, and hasSchedule that there may be one.
+	schedule    scheduling
+	hasSchedule bool
 }
 
 // of returns the memo of a site; another UID under the same name begins afresh.

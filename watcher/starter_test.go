@@ -27,7 +27,11 @@ type fakeTemporal struct {
 	args     []any
 	signal   any
 	calls    int
+	// scheduler is the part of it that keeps schedules.
+	scheduler fakeScheduler
 }
+
+func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return &f.scheduler }
 
 func (f *fakeTemporal) next(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {

@@ -98,7 +98,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 // settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
 func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	r.cronSuspended = true
-	_, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
+	_, err := call(r.steady, watching(cronLimit), "suspend the site's CronJobs", update.SuspendCron, r.site)
 	if siteGone(err) {
 		return ending{}, err
 	}
@@ -143,6 +143,9 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 	}
 }
 
+// cronLimit ends a suspension of CronJobs that has lost its own, shorter deadline.
+const cronLimit = 10 * time.Minute
+
 // mostAttempts is how often an operation that may be repeated is tried.
 const mostAttempts = 3
 
@@ -175,6 +178,12 @@ func plainly(o update.Operation, backup bool) string {
 		return fmt.Sprintf("restore the backup %s", o.BackupName)
 	case update.OperationLift:
 		return "put maintenance mode back as it was"
+	case update.OperationBackup:
+		return "back the database up; the site serves meanwhile"
+	case update.OperationRewind:
+		return fmt.Sprintf("put the backup %s back, under maintenance mode", o.Source)
+	case update.OperationPreflight:
+		return fmt.Sprintf("ask the Drush of %s, beside the running site", o.Release)
 	default:
 		return string(o.Kind)
 	}

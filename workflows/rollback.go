@@ -29,7 +29,7 @@ func (r *run) abort() (ending, error) {
 	message := fmt.Sprintf("The update to %s was aborted.", r.target)
 	failed := []update.Condition{codeFailed(update.ReasonAborted, message)}
 	failsafe := r.state.Releases.Failsafe
-	if !r.marked || failsafe == "" || failsafe == r.target {
+	if !r.marked || r.unchanged || failsafe == "" || failsafe == r.target {
 		return r.stay(update.PhaseAborted, failed)
 	}
 	return r.goBack(update.PhaseAborted, failed)

@@ -11,7 +11,7 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// run is one execution of UpdateSite.
+// run is one execution of UpdateSite, or of another workflow that has the site's id.
 type run struct {
 	site update.Site
 	// id is the run's own, and outlives a reset of the workflow: operations and backups are named after it.
@@ -30,8 +30,10 @@ type run struct {
 	marked bool
 	// seen is control.woken at the last look at the resource.
 	seen int
-	// operations counts the database operations that this run began.
-	operations int
+	// operations counts the database operations that this run began, preflights its preflights.
+	operations, preflights int
+	// unchanged is set while the pass has marked the site and changed nothing else of it yet.
+	unchanged bool
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
 	// job is the newest Job that ran an operation; empty while there is none.
@@ -112,6 +114,7 @@ func (r *run) tidy() (ending, error) {
 
 // wait holds the run while updates are paused or the window is closed, before anything is marked.
 func (r *run) wait() (ending, error) {
+	r.control.yielded = false // asked for before there was anything to wait for
 	for r.state.Paused || r.state.OpensIn > 0 {
 		if r.state.InProgress {
 			return ending{}, nil // the site is half way already: leaving it there is worse than finishing now
@@ -125,9 +128,12 @@ func (r *run) wait() (ending, error) {
 		r.describe(update.PhaseWaiting, message)
 		woken := r.control.woken
 		options := workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: message}}
-		_, err := workflow.AwaitWithOptions(r.ctx, options, func() bool { return r.control.woken != woken })
+		_, err := workflow.AwaitWithOptions(r.ctx, options, func() bool { return r.control.woken != woken || r.control.yielded })
 		if err != nil || r.control.aborted {
 			return r.abort()
+		}
+		if r.control.yielded {
+			return superseded("The run made room for a backup or a restore; the update is asked for again."), nil
 		}
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
 			return r.goOnAnew()
@@ -155,8 +161,11 @@ func (r *run) goOnAnew() (ending, error) {
 // mark says on the resource that a run changes the site.
 func (r *run) mark() (ending, error) {
 	r.marked = true
-	message := fmt.Sprintf("Moving to %s.", r.target)
-	report := r.report(update.PhaseRollingOut, message)
+	phase, message := update.PhaseRollingOut, fmt.Sprintf("Moving to %s.", r.target)
+	if r.asksFirst() {
+		phase, message = update.PhasePreflight, fmt.Sprintf("Asking the Drush of %s whether it bootstraps, and which updates are pending.", r.target)
+	}
+	report := r.report(phase, message)
 	report.Started, report.InProgress = true, update.MarkSet
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, ""
@@ -271,6 +280,8 @@ func advice(phase update.Phase) string {
 	switch phase {
 	case update.PhaseWaiting:
 		return "Next: the update starts when updates are resumed and the window is open. Signal `abort` gives it up."
+	case update.PhasePreflight:
+		return "Next: the target's image is rolled out. Signals: `pause`, `resume`; `abort`, or cancelling the run, ends it. Nothing of the site is changed yet."
 	case update.PhaseRollingOut:
 		return "Next: drush cache:rebuild. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
 	case update.PhaseRebuildingCaches:
@@ -281,6 +292,10 @@ func advice(phase update.Phase) string {
 		return "Next: the last check, or the restore of the backup. The operation is let finish: cancelling takes effect afterwards."
 	case update.PhaseVerifying:
 		return "Next: the release is recorded as verified, or the site goes back."
+	case update.PhaseBackingUp:
+		return "The backup is let finish. An update that is wanted by then begins as this same workflow."
+	case update.PhaseRewinding:
+		return "The restore is let finish."
 	case update.PhaseRestoring, update.PhaseRollingBack:
 		return "The site is being put back in order; nothing needs to be done."
 	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:

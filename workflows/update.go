@@ -66,6 +66,8 @@ func (r *run) pass() (ending, error) {
 		return r.gone(), nil
 	}
 	switch {
+	case r.state.Operation != "" && r.state.Restoring != "":
+		return r.resumeRestore()
 	case r.state.Operation != "":
 		return r.resumeOperation()
 	case r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != "":
@@ -73,7 +75,7 @@ func (r *run) pass() (ending, error) {
 	case !r.workLeft():
 		return r.tidy()
 	}
-	return r.steps(r.wait, r.mark, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
+	return r.steps(r.wait, r.mark, r.preflight, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
 }
 
 // steps runs one step after the other until one of them ends the pass.
@@ -162,7 +164,7 @@ func (r *run) summary(end ending) (update.Summary, error) {
 		return summary, temporal.NewCanceledError(summary)
 	}
 	switch end.phase {
-	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
+	case update.PhaseSucceeded, update.PhaseRewound, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
 		return summary, nil
 	default:
 		return summary, temporal.NewNonRetryableApplicationError(end.message, string(end.phase), nil, summary)

@@ -86,6 +86,35 @@ type DrupalSiteSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Update UpdateSpec `json:"update,omitempty"`
+
+	// backups asks for backups by a schedule, beside those that updates take.
+	// +optional
+	Backups *BackupsSpec `json:"backups,omitempty"`
+}
+
+// BackupsSpec asks for backups by a schedule.
+type BackupsSpec struct {
+	// schedule says when a backup is taken, as a cron expression of five fields.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[-0-9A-Za-z*/,?]+( +[-0-9A-Za-z*/,?]+){4})$`
+	Schedule string `json:"schedule"`
+	// timeZone is the IANA zone of the schedule. Default: UTC.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
+	TimeZone string `json:"timeZone,omitempty"`
+	// keep is how many scheduled backups are kept, apart from the other ones. Those that a failed run refers to are kept besides. Default: 7.
+	// +optional
+	// +kubebuilder:default=7
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	Keep int32 `json:"keep,omitempty"`
+}
+
+// KeepsBackups tells whether the site has a backup volume.
+func (s *DrupalSite) KeepsBackups() bool {
+	return s.Spec.Update.Backup.Policy != BackupNever || s.Spec.Backups != nil
 }
 
 // RuntimeSpec says how Drush is reached.
@@ -257,6 +286,10 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('48h')",message="databaseTimeout must be at least 1s and at most 48h"
 	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitzero"`
+	// preflight asks Drush in the target's image, before the site's own image is changed, whether it bootstraps and which
+	// updates are pending. A target that fails there costs the site nothing.
+	// +optional
+	Preflight bool `json:"preflight,omitempty"`
 	// backup says when and where backups are taken.
 	// +optional
 	// +kubebuilder:default={}

@@ -184,6 +184,7 @@ func (p *process) addWorker() error {
 	}
 	deps := activities.Deps{
 		Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry), Namespaces: p.cfg.namespaces,
+		Schedules: worker.NewSchedules(p.temporal),
 	}
 	if p.cfg.temporalUI != "" {
 		deps.RunsURL = strings.TrimSuffix(p.cfg.temporalUI, "/") + "/namespaces/" + url.PathEscape(p.temporalNamespace)

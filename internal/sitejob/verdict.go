@@ -26,6 +26,7 @@ const (
 	StepBusy             = "busy"               // another script holds the site's lock
 	StepParameters       = "parameters"         // the script refused its environment
 	StepPreflight        = "preflight"
+	StepPending          = "pending" // Preflight: which updates are pending could not be said
 	StepMaintenance      = "maintenance"
 	StepBackup           = "backup"
 	StepUpdatedb         = "updatedb"

@@ -16,6 +16,10 @@ const (
 	FailureNoAnswer = "NoAnswer"
 	// FailureWorkloadConflict: the Deployment belongs to another site or controller.
 	FailureWorkloadConflict = "WorkloadConflict"
+	// FailureRefused: a backup or restore that may not be made; nothing was begun.
+	FailureRefused = "Refused"
+	// FailureBackup: a backup failed.
+	FailureBackup = "BackupFailed"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
 	FailureCronBusy = "CronBusy"
 	// FailureReplaced: the Deployment's pod template carries another release than the one that was rolled out: it was made
@@ -28,6 +32,8 @@ const (
 
 // Reasons of CodeUpdateFailed, besides the rollout's own (ImagePullBackOff, CrashLoopBackOff, …).
 const (
+	// ReasonPreflightFailed: the target's Drush did not bootstrap, or could not be asked; the site's code was never changed.
+	ReasonPreflightFailed = "PreflightFailed"
 	// ReasonRolloutTimeout: the pods were not available in time.
 	ReasonRolloutTimeout = "RolloutTimeout"
 	// ReasonCacheRebuildFailed: drush cache:rebuild failed in every attempt.
