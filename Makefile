@@ -23,6 +23,9 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 VERSION_PACKAGE := github.com/drupdate/drupdate/internal/version
 LDFLAGS := -s -w -X $(VERSION_PACKAGE).version=$(VERSION) -X $(VERSION_PACKAGE).commit=$(COMMIT)
 
+# The first of twelve ports in a row for the demo and its stack; 0 means the usual ones.
+PORTS ?= 0
+
 # The arguments of one go test, for example: make e2e RUN='-run Rollback -v'
 RUN ?=
 # The release that make histories names its files after.
@@ -52,13 +55,13 @@ help: ## Show this list
 
 .PHONY: demo demo-down up down status
 demo: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/demo ## Update six sites on an embedded Kubernetes and Temporal, good and bad, and watch
-	@$(BIN)/demo -state $(STATE) up
+	@$(BIN)/demo -state $(STATE) -ports $(PORTS) up
 
 demo-down: $(BIN)/localstack $(BIN)/demo ## Stop all that the demo started
 	@$(BIN)/demo -state $(STATE) down
 
 up: $(BIN)/localstack $(BIN)/simsite ## Start the embedded stack alone, without drupdate
-	@$(BIN)/localstack up --state $(STATE)
+	@$(BIN)/localstack up --state $(STATE) $(if $(filter-out 0,$(PORTS)),--ports $(PORTS))
 	@echo 'Point other programs at it: eval "$$($(BIN)/localstack env --state $(STATE))"'
 
 down: $(BIN)/localstack ## Stop the embedded stack
@@ -70,14 +73,14 @@ status: $(BIN)/localstack ## Show what runs of the embedded stack
 ## Build
 
 .PHONY: build image helm
-build: $(BIN)/drupdate ## Build the binary: .localstack/bin/drupdate, and the name by which kubectl finds it
+build: $(BIN)/drupdate ## Build .localstack/bin/drupdate, and link it as a plugin of kubectl
 	@ln -sf drupdate $(BIN)/kubectl-drupdate
 	@ln -sf drupdate $(BIN)/kubectl_complete-drupdate
 
 image: ## Build the container image IMAGE (drupdate:dev)
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
 
-helm: $(BIN)/helm ## Build helm: .localstack/bin/helm, and package both charts into .localstack/charts
+helm: $(BIN)/helm ## Build .localstack/bin/helm, and package the charts into .localstack/charts
 	@for chart in drupdate-crds drupdate; do $(BIN)/helm package deploy/charts/$$chart --destination $(STATE)/charts; done
 
 ## Test
@@ -129,7 +132,7 @@ tagged = $$(grep -rl --include='*_test.go' --exclude-dir=localstack --exclude-di
 ## Check
 
 .PHONY: lint fmt vet verify vuln generate manifests
-lint: $(BIN)/golangci-lint $(BIN)/workflowcheck ## Run the linters, the layers of imports included, and check workflows for determinism
+lint: $(BIN)/golangci-lint $(BIN)/workflowcheck ## Run the linters, and check layers of imports and workflows
 	@for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...); done
 	$(BIN)/workflowcheck -config tools/workflowcheck.yaml ./workflows ./worker
 	@if command -v shellcheck >/dev/null; then echo shellcheck; shellcheck $(SCRIPTS); else echo 'shellcheck is not installed: skipped' >&2; fi
@@ -142,7 +145,7 @@ vet: ## Run go vet on every module, with every build tag
 	go vet -tags fault ./e2e
 	cd localstack && go vet $$(go list ./... | grep -v /kubebox) # which is Kubernetes, two thousand packages of it
 
-verify: $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/helm ## Check that generated files are up to date, that the manifests render, and that the charts render the same
+verify: $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/helm ## Check generated files, manifests, charts and docker-compose.yaml
 	@BIN=$(BIN) tools/verify
 
 vuln: $(BIN)/govulncheck ## Look for known vulnerabilities; says so where their database cannot be reached
@@ -167,8 +170,9 @@ undeploy: $(BIN)/kustomize ## Remove drupdate from the cluster, but for the CRD:
 
 .PHONY: clean
 clean: ## Stop the embedded stacks and remove their data and logs; built programs stay
+	@if [ -x $(BIN)/demo ]; then $(BIN)/demo -state $(STATE) down; fi
 	@if [ -x $(BIN)/localstack ]; then for state in $(TEST_STATE) $(STATE); do $(BIN)/localstack down --state $$state --purge; done; fi
-	@rm -f $(STATE)/replay.log
+	@rm -f $(STATE)/replay.log $(STATE)/demo.lock
 
 # ---- programs -------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -61,6 +62,11 @@ type Notifier interface {
 	Notify(ctx context.Context, n update.Notification) error
 }
 
+// Schedules removes schedules from Temporal. Removing one that is not there is no error.
+type Schedules interface {
+	Remove(ctx context.Context, id string) error
+}
+
 // Webhook sends one notification. Calling it twice sends it twice, with one id.
 type Webhook interface {
 	Send(ctx context.Context, n update.Notification) error
@@ -83,6 +89,11 @@ type Deps struct {
 	Notifier Notifier
 	// Webhook is nil where the worker sends no notifications.
 	Webhook Webhook
+	// RunsURL is the address of a namespace in Temporal's Web UI, as https://temporal.example.org/namespaces/default; empty
+	// where it is not known.
+	RunsURL string
+	// Schedules is nil where schedules are left alone.
+	Schedules Schedules
 }
 
 // Activities are the steps of the workflows. Its methods may be called from many goroutines.
@@ -94,8 +105,11 @@ type Activities struct {
 	metrics  Metrics
 	notifier Notifier
 	webhook  Webhook
+	// schedules is nil where schedules are left alone.
+	schedules Schedules
 	// namespaces are empty where every site is served.
 	namespaces []string
+	runsURL    string
 	denials    denials
 }
 
@@ -109,7 +123,8 @@ func New(deps Deps) *Activities {
 	}
 	return &Activities{
 		client: deps.Client, exec: deps.Exec, clock: deps.Clock, prober: deps.Prober, metrics: deps.Metrics,
-		notifier: deps.Notifier, webhook: deps.Webhook, namespaces: deps.Namespaces,
+		notifier: deps.Notifier, webhook: deps.Webhook, schedules: deps.Schedules, namespaces: deps.Namespaces,
+		runsURL: strings.TrimSuffix(deps.RunsURL, "/"),
 	}
 }
 

@@ -59,6 +59,9 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	if d == nil {
 		return nil, tooLong(ctx, errNoDeployment)
 	}
+	if q.Release != "" && !siteimage.Carries(site, &d.Spec.Template, q.Release) {
+		return nil, permanent(update.FailureReplaced, "find pods: the Deployment was made anew, or given another image than that of %s", q.Release)
+	}
 	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
 	switch {
 	case errors.Is(err, podexec.ErrNoReplicaSet):
@@ -66,8 +69,7 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	case err != nil:
 		return nil, fmt.Errorf("find pods: %w", err)
 	case q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release):
-		// Somebody set another image, or made the Deployment anew, since the rollout. Nobody else puts it back.
-		return nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment does not run %s", q.Release))
+		return nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment has no ReplicaSet of %s yet", q.Release))
 	}
 	name := site.Spec.Runtime.Container
 	pod, err := podexec.Choose(pods, podexec.Choice{Container: name, ReplicaSet: set.UID, AllowNotReady: q.AllowNotReady})

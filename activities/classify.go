@@ -19,6 +19,12 @@ import (
 // maxMessage is the length of every message that leaves an activity, in bytes.
 const maxMessage = 1024
 
+// maxWords is the length of what is kept of a container's last words, in bytes.
+const maxWords = 512
+
+// kubeletCuts is the length in bytes to which the kubelet cuts the end of a log that stands in for a termination message.
+const kubeletCuts = 2048
+
 // transientType is the type of errors that Temporal retries.
 const transientType = "Transient"
 

@@ -20,6 +20,9 @@ func (a *Activities) count(before, after ownedStatus, r update.Report) {
 	if r.Step == update.StepBackup && isSet(after, v1alpha1.ConditionDBUpdatesFailed) && !isSet(before, v1alpha1.ConditionDBUpdatesFailed) {
 		a.metrics.BackupFailed()
 	}
+	if isSet(after, v1alpha1.ConditionBackupFailed) && !isSet(before, v1alpha1.ConditionBackupFailed) {
+		a.metrics.BackupFailed()
+	}
 	if after.Run == nil {
 		return
 	}
@@ -48,8 +51,12 @@ func phaseEnded(was, is *v1alpha1.RunStatus) bool {
 	return was.RunID == is.RunID && was.FinishedAt == nil && was.Phase != is.Phase && was.PhaseStartedAt != nil
 }
 
-// updateEnded tells whether a run came to an end. The mark of a lost run is cleared under its old phase: that is none.
+// updateEnded tells whether an update came to an end. The mark of a lost run is cleared under its old phase: that is none.
+// A run that put a chosen backup back was no update.
 func updateEnded(was, is *v1alpha1.RunStatus) bool {
+	if update.Phase(was.Phase) == update.PhaseRewinding {
+		return false
+	}
 	again := was.RunID == is.RunID && was.FinishedAt != nil
 	return is.FinishedAt != nil && !again && update.Phase(is.Phase).Ended()
 }

@@ -25,6 +25,9 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 	if err != nil {
 		return update.Change{}, err
 	}
+	if err := operationKnown(site, c.Known, nil); err != nil {
+		return update.Change{}, err
+	}
 	d, err := a.deployment(ctx, site)
 	if err != nil {
 		return update.Change{}, err
@@ -41,7 +44,7 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 		return update.Change{}, err
 	}
 	c.Site.UID = string(site.UID)
-	c.UID, c.Generation = string(d.UID), generation
+	c.UID, c.Generation, c.Known = string(d.UID), generation, nil
 	return c, nil
 }
 

@@ -49,7 +49,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 		Retry:         site.Annotations[v1alpha1.AnnotationRetry],
 		ObservedRetry: site.Status.ObservedRetry,
 		Paused:        site.Spec.Update.Paused,
-		Settings:      settingsOf(site.Spec.Update),
+		Settings:      settingsOf(site),
 		Releases:      update.Releases(site.Status.Release),
 		InProgress:    site.InProgress(),
 
@@ -62,7 +62,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 	}
 	if run := site.Status.Run; run != nil {
 		s.LastPhase, s.LastRunID, s.LastMessage = update.Phase(run.Phase), run.RunID, run.Message
-		s.Operation, s.Unsecured = run.Operation, run.Unsecured
+		s.Operation, s.Unsecured, s.Restoring = run.Operation, run.Unsecured, run.Restoring
 	}
 	if site.Spec.Install != nil {
 		s.InstallProfile = site.Spec.Install.Profile
@@ -71,12 +71,15 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 }
 
 // settingsOf fills in what the CRD's defaults leave out for a resource that was written before they existed.
-func settingsOf(u v1alpha1.UpdateSpec) update.Settings {
+func settingsOf(site *v1alpha1.DrupalSite) update.Settings {
+	u := site.Spec.Update
 	s := update.Settings{
 		RolloutTimeout:       u.RolloutTimeout.Duration,
 		DatabaseTimeout:      u.DatabaseTimeout.Duration,
 		CacheRebuildAttempts: int(u.CacheRebuildAttempts),
+		Preflight:            u.Preflight,
 		Backup:               u.Backup.Policy != v1alpha1.BackupNever,
+		BackupVolume:         site.KeepsBackups(),
 		Restore:              u.OnDatabaseFailure != v1alpha1.FreezeSite,
 	}
 	if s.RolloutTimeout <= 0 {

@@ -80,7 +80,7 @@ func TestInspectTellsAllThatTheRunDecidesBy(t *testing.T) {
 	}))
 	require.Equal(t, update.State{
 		Site: blog, Release: "2.0", Generation: 7, Retry: "2", ObservedRetry: "1", Paused: true,
-		Settings:    update.Settings{RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true},
+		Settings:    update.Settings{RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true, BackupVolume: true},
 		Releases:    update.Releases{Serving: "1.0", Failsafe: "1.0", Target: "1.5", Failed: "1.5"},
 		Workload:    update.Workload{Exists: true, UID: "deployment-uid", Release: "1.0", Available: true},
 		Initialized: true, InProgress: true,

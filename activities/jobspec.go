@@ -46,7 +46,7 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		Name: name, Site: site.Name, RunID: o.RunID, Operation: sitejob.Operation(o.Kind),
 		Deployment: d, Container: site.Spec.Runtime.Container, Image: image, Drush: drushOf(site),
 		BackupClaim: site.Name + "-backups", BackupPath: site.Spec.Update.Backup.Path, BackupName: o.BackupName,
-		BackupPolicy: backupPolicy(o), Keep: int(site.Spec.Update.Backup.Keep),
+		BackupPolicy: backupPolicy(o), Keep: backupsKept(site, o.Scheduled), Source: o.Source, Held: o.Held, Scheduled: o.Scheduled,
 		Profile: o.Profile, Timeout: o.Timeout, TTL: jobTTL,
 		Owner: metav1.OwnerReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind, Name: site.Name, UID: site.UID, Controller: new(true),
@@ -72,7 +72,7 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 // backupPolicy is the policy that the operation was begun with. The spec may say another one by now, under which there
 // would be a journal to trust, and a backup to restore.
 func backupPolicy(o update.Operation) sitejob.BackupPolicy {
-	if o.Unsecured {
+	if o.Unsecured || o.NoSafetyBackup {
 		return sitejob.BackupPolicy(v1alpha1.BackupNever)
 	}
 	return sitejob.BackupPolicy(v1alpha1.BackupBeforeDatabaseUpdates)

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,13 @@ func TestJudge(t *testing.T) {
 			status.RestartCount = 3
 			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", Message: "too\nmuch"}
 		}, failed(reasonCrashLoop, `container "drupal" of 2.0: it keeps crashing: exit code 137 (OOMKilled): too much`)},
+		{"a crash that wrote a long log", func(s *scene) {
+			status := s.starting(reasonCrashLoop, "")
+			status.RestartCount = 3
+			log := "hunter2\n" + strings.Repeat("booting é\n", 200) + "mysql://drupal:hunter2@db: Access denied"
+			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: log}
+		}, failed(reasonCrashLoop, `container "drupal" of 2.0: it keeps crashing: exit code 1: `+
+			"…ing é "+strings.Repeat("booting é ", 42)+"mysql://drupal:[redacted]@db: Access denied")},
 		{"an init container in a crash loop", func(s *scene) {
 			s.starting("PodInitializing", "")
 			s.pods[0].Status.InitContainerStatuses = []corev1.ContainerStatus{{

@@ -3,13 +3,16 @@ package activities
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -172,9 +175,25 @@ func lastCrash(c *corev1.ContainerStatus) string {
 		said += " (" + t.Reason + ")"
 	}
 	if t.Message != "" {
-		said += ": " + cut(clean(t.Message), maxMessage/2)
+		said += ": " + lastWords(t.Message)
 	}
 	return said
+}
+
+// lastWords is the end of what a container said before it crashed: its termination message, or the end of its log.
+func lastWords(said string) string {
+	if _, whole, more := strings.Cut(said, "\n"); more && len(said) >= kubeletCuts {
+		said = whole // of the first line only an end is there, by which no secret is known
+	}
+	said = drush.Redact(strings.Join(strings.Fields(strings.ToValidUTF8(said, "?")), " "))
+	if len(said) <= maxWords {
+		return said
+	}
+	start := len(said) - maxWords
+	for !utf8.RuneStart(said[start]) {
+		start++
+	}
+	return "…" + said[start:]
 }
 
 func text(said, otherwise string) string {

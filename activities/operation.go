@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -96,7 +99,27 @@ func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o
 	if result := operationResult(o, job, pods.Items, before.Text); result != nil {
 		return before, result, nil
 	}
-	return operationBeat{Text: a.jobText(ctx, job, pods.Items), Seen: true}, nil, nil
+	text := a.jobText(ctx, job, pods.Items)
+	if o.Kind == update.OperationPreflight && a.neverStarts(job, pods.Items) {
+		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepPreflight, Message: text}, nil
+	}
+	return operationBeat{Text: text, Seen: true}, nil, nil
+}
+
+// startPatience is how long a preflight's pod may be kept from starting: a pull that failed once often heals.
+const startPatience = 30 * time.Second
+
+// neverStarts tells whether a preflight's pod waits for something that does not come by itself. That is an answer too: the
+// target's pods would wait for the same. The Job is left to its deadline.
+func (a *Activities) neverStarts(job *batchv1.Job, pods []corev1.Pod) bool {
+	if a.clock.Now().Sub(job.CreationTimestamp.Time) < startPatience {
+		return false
+	}
+	_, _, text := sitejob.Verdict(job, pods)
+	reason, waits := strings.CutPrefix(text, "waiting: ")
+	return waits && slices.Contains([]string{
+		reasonImagePullBackOff, reasonErrImagePull, reasonErrImageNever, reasonInvalidImageName, reasonConfigError, reasonContainerError,
+	}, reason)
 }
 
 // startJob makes the Job. One that somebody else made meanwhile is as good. A refusal by the API server, before there
@@ -111,6 +134,7 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 			activity.GetLogger(ctx).Info("operation begins", logging.KeyRelease, o.Release, logging.KeyOperation, string(o.Kind), logging.KeyJob, name)
 		}
 		if err == nil || apierrors.IsAlreadyExists(err) {
+			a.waits(ctx, site, "")
 			return operationBeat{Text: "Job " + name + " is made", Seen: true}, nil, nil
 		}
 		err = fmt.Errorf("create Job %q: %w", name, err)
@@ -118,7 +142,38 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && !denied(err) && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
 	}
+	if apierrors.IsForbidden(err) {
+		a.waits(ctx, site, clean(err.Error()))
+	}
 	return before, nil, err
+}
+
+// waitsFor begins the part of the message of Updating that says what an operation waits for.
+const waitsFor = " Waiting: "
+
+// waits says in the condition Updating why an operation cannot begin, by a quota or for want of a right, both of which may
+// come back; an empty reason takes that away. It is for people to read, and decides nothing: a failure is only logged.
+func (a *Activities) waits(ctx context.Context, site *v1alpha1.DrupalSite, why string) {
+	s := update.Site{Namespace: site.Namespace, Name: site.Name, UID: string(site.UID)}
+	live, err := a.lookup(ctx, s)
+	if err != nil || live == nil {
+		return // the next look at the site says so
+	}
+	c := apimeta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionUpdating)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return
+	}
+	message, _, _ := strings.Cut(c.Message, waitsFor)
+	if why != "" {
+		message += waitsFor + why
+	}
+	if message = clean(message); message == c.Message {
+		return
+	}
+	updating := update.Condition{Type: c.Type, Status: update.True, Reason: c.Reason, Message: message}
+	if err := a.report(ctx, update.Report{Site: s, Set: []update.Condition{updating}}); err != nil {
+		activity.GetLogger(ctx).Warn("what the operation waits for is not recorded", logging.KeyError, clean(err.Error()))
+	}
 }
 
 // neverTried tells whether this is the first attempt of the run that the operation is named after: nobody can have
@@ -146,7 +201,12 @@ func (a *Activities) jobText(ctx context.Context, job *batchv1.Job, pods []corev
 // itself, having ended, says that it is not.
 func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, last string) *update.OperationResult {
 	state, said, text := sitejob.Verdict(job, pods)
-	result := &update.OperationResult{Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup)}
+	result := &update.OperationResult{
+		Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup), Pending: max(said.PendingAfter, 0),
+	}
+	if o.Kind != update.OperationPreflight {
+		result.Pending = 0
+	}
 	switch state {
 	case sitejob.Running:
 		return nil
@@ -171,7 +231,19 @@ func backupOf(o update.Operation, b sitejob.Backup) *update.Backup {
 		return nil
 	}
 	taken, _ := time.Parse(time.RFC3339, b.TakenAt) // A time that cannot be read is left out.
-	return &update.Backup{Name: b.Name, Release: o.From, TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+	return &update.Backup{Name: b.Name, Release: o.From, Origin: string(originOf(o)), TakenAt: taken, Bytes: b.Bytes, SHA256: b.SHA256}
+}
+
+func originOf(o update.Operation) v1alpha1.BackupOrigin {
+	switch {
+	case o.Kind == update.OperationRewind:
+		return v1alpha1.BackupOfRestore
+	case o.Scheduled:
+		return v1alpha1.BackupOfSchedule
+	case o.Kind == update.OperationBackup:
+		return v1alpha1.BackupOfRequest
+	}
+	return v1alpha1.BackupOfUpdate
 }
 
 // permanentJob gives what sitejob can build neither now nor later its failure type.

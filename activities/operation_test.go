@@ -11,10 +11,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/sitejob"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -44,15 +47,21 @@ func (w *world) job() *batchv1.Job {
 // ends lets the Job end with the script's last words; none means that its pod left nothing.
 func (w *world) ends(kind batchv1.JobConditionType, exit int32, words string) {
 	w.t.Helper()
-	job := w.job()
+	w.endsJob(jobName, kind, exit, words)
+}
+
+func (w *world) endsJob(name string, kind batchv1.JobConditionType, exit int32, words string) {
+	w.t.Helper()
+	job := &batchv1.Job{}
+	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "sites", Name: name}, job))
 	job.UID = "job-uid"
 	require.NoError(w.t, w.client.Update(w.t.Context(), job))
 	job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
 	require.NoError(w.t, w.client.Status().Update(w.t.Context(), job))
 	require.NoError(w.t, w.client.Create(w.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "sites", Name: jobName + "-x", Labels: map[string]string{batchv1.JobNameLabel: jobName},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: jobName, UID: types.UID("job-uid"), Controller: new(true)}},
+			Namespace: "sites", Name: name + "-x", Labels: map[string]string{batchv1.JobNameLabel: name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("job-uid"), Controller: new(true)}},
 		},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "drupal", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: words}},
@@ -79,7 +88,7 @@ func TestRunOperationReadsTheVerdictFromTheAPI(t *testing.T) {
 	}{
 		{"done", func(w *world) { w.ends(batchv1.JobComplete, 0, wordsDone) }, update.OperationResult{
 			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
-			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", TakenAt: taken, Bytes: 7, SHA256: "aa"},
+			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", Origin: "Update", TakenAt: taken, Bytes: 7, SHA256: "aa"},
 		}},
 		{"failed before anything changed", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsUntouched) }, update.OperationResult{
 			Outcome: update.Failed, Step: "backup", Maintenance: "1", Message: "backup: mysqldump: Got error: 1045",
@@ -237,6 +246,42 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 	}
 }
 
+func TestAJobThatAQuotaRefusesIsWaitedForInTheOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(), testDeployment("2.0"))
+	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Message: "Updating the database."})
+	require.NoError(t, err)
+	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, job := o.(*batchv1.Job); job {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, o.GetName(), errors.New("exceeded quota: small"))
+		}
+		return c.Create(ctx, o, opts...)
+	}
+	_, err = do(w, update.RunOperation, updateOperation())
+	requireFailure(t, err, "")
+	updating := func() metav1.Condition {
+		return *apimeta.FindStatusCondition(w.site().Status.Conditions, v1alpha1.ConditionUpdating)
+	}
+	require.Equal(t, "UpdatingDatabase", updating().Reason)
+	require.Contains(t, updating().Message, "Updating the database. Waiting: create Job")
+	require.Contains(t, updating().Message, "exceeded quota: small")
+
+	w.writes = 0
+	_, err = do(w, update.RunOperation, updateOperation())
+	requireFailure(t, err, "")
+	require.Equal(t, 1, w.writes, "only the Job is asked for again")
+
+	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if job, ok := o.(*batchv1.Job); ok {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		}
+		return c.Create(ctx, o, opts...)
+	}
+	_, err = do(w, update.RunOperation, updateOperation())
+	require.NoError(t, err)
+	require.Equal(t, "Updating the database.", updating().Message)
+}
+
 func TestARepeatedOperationHasAJobOfItsOwn(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
@@ -276,4 +321,70 @@ func TestTheHeartbeatSaysWhatHoldsThePod(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "j", UID: "j"}}
 	text := a.jobText(t.Context(), job, []corev1.Pod{*pod})
 	require.True(t, strings.HasSuffix(text, "; FailedScheduling: insufficient memory"), text)
+}
+
+const (
+	preflightDone = `{"v":1,"operation":"preflight","ok":true,"step":"done","touched":false,"maintenance":"unknown","recorded":"",` +
+		`"backup":{"name":"b","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":2,"error":"","note":"a_update_1, b_update_2"}`
+	preflightFailed = `{"v":1,"operation":"preflight","ok":false,"step":"preflight","touched":false,"maintenance":"unknown","recorded":"",` +
+		`"backup":{"name":"b","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":-1,"error":"Drupal does not bootstrap","note":""}`
+)
+
+func TestAPreflightTellsWhatDrushSaid(t *testing.T) {
+	t.Parallel()
+	name := sitejob.Name("blog", testRun, "preflight")
+	waits := func(w *world, reason string) {
+		job := &batchv1.Job{}
+		require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "sites", Name: name}, job))
+		require.NoError(w.t, w.client.Create(w.t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "sites", Name: name + "-x", Labels: map[string]string{batchv1.JobNameLabel: name},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: job.UID, Controller: new(true)}},
+			},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "drupal", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+			}}},
+		}))
+	}
+	for _, c := range []struct {
+		name string
+		end  func(*world)
+		want update.OperationResult
+	}{
+		{"passed", func(w *world) { w.endsJob(name, batchv1.JobComplete, 0, preflightDone) }, update.OperationResult{
+			Outcome: update.Succeeded, Step: "done", Message: "a_update_1, b_update_2", Pending: 2, Job: name,
+		}},
+		{"failed", func(w *world) { w.endsJob(name, batchv1.JobFailed, 1, preflightFailed) }, update.OperationResult{
+			Outcome: update.Failed, Step: "preflight", Message: "preflight: Drupal does not bootstrap", Job: name,
+		}},
+		{"an image that cannot be pulled is an answer", func(w *world) { waits(w, "ImagePullBackOff") }, update.OperationResult{
+			Outcome: update.Failed, Step: "preflight", Message: "waiting: ImagePullBackOff", Job: name,
+		}},
+		{"vanished: nobody knows", func(w *world) {
+			require.NoError(w.t, w.client.Delete(w.t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: name}}))
+		}, update.OperationResult{Touched: true, Message: "the job is gone; it was waiting for a pod", Job: name}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testSite(), testDeployment("1.0"))
+			w.clock.onWait = func(n int) {
+				if n == 3 {
+					c.end(w)
+				}
+			}
+			got, err := do(w, update.RunOperation, update.Operation{
+				Site: blog, Kind: update.OperationPreflight, RunID: testRun, Release: "2.0", From: "1.0", Timeout: 10 * time.Minute,
+			})
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+			job := &batchv1.Job{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "sites", Name: name}, job); apierrors.IsNotFound(err) {
+				return
+			}
+			require.Equal(t, "registry.example/drupal:2.0", job.Spec.Template.Spec.Containers[0].Image, "the target's image, beside pods of another")
+			for _, v := range job.Spec.Template.Spec.Volumes {
+				require.Nil(t, v.PersistentVolumeClaim, "no backups are mounted")
+			}
+		})
+	}
 }

@@ -134,7 +134,10 @@ func TestWhomToAsk(t *testing.T) {
 		ok       bool
 	}{
 		{"no Deployment yet", ask2, []client.Object{testSite()}, "", false},
-		{"another release", update.Question{Site: blog, Release: "3.0"}, []client.Object{testSite(), d, fresh, testPod(fresh, "blog-2-a")}, "", false},
+		{
+			"another release", update.Question{Site: blog, Release: "3.0"},
+			[]client.Object{testSite(), d, fresh, testPod(fresh, "blog-2-a")}, update.FailureReplaced, false,
+		},
 		{"no pod", ask2, []client.Object{testSite(), d, fresh}, "", false},
 		{"a pod that is not ready", ask2, []client.Object{testSite(), d, fresh, notReady}, "", false},
 		{"a pod that need not be ready", update.Question{Site: blog, Release: "2.0", AllowNotReady: true}, []client.Object{testSite(), d, fresh, notReady}, "", true},
@@ -180,8 +183,8 @@ func TestASiteThatStaysSilentIsGivenUp(t *testing.T) {
 	d := testDeployment("2.0")
 	down := testDeployment("2.0", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 	fresh := testReplicaSet(d, "blog-2", 2)
-	back := testDeployment("1.0")
-	old := testReplicaSet(back, "blog-1", 1)
+	late := testReplicaSet(testDeployment("1.0"), "blog-1", 1)
+	late.OwnerReferences = fresh.OwnerReferences
 	for _, c := range []struct {
 		name    string
 		objects []client.Object
@@ -189,7 +192,7 @@ func TestASiteThatStaysSilentIsGivenUp(t *testing.T) {
 		{"the Deployment is gone", nil},
 		{"its controller makes no ReplicaSet", []client.Object{d}},
 		{"there is no pod", []client.Object{d, fresh}},
-		{"somebody has set another image", []client.Object{back, old, testPod(old, "blog-1-a")}},
+		{"its controller makes no ReplicaSet of the new release", []client.Object{d, late, testPod(late, "blog-1-a")}},
 		{"no pod is available", []client.Object{down, fresh}},
 		{"no answer arrives whole", []client.Object{d, fresh, testPod(fresh, "blog-2-a")}},
 	} {

@@ -22,6 +22,8 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	bind(r, a, update.SuspendCron, a.SuspendCron)
 	bind(r, a, update.ResumeCron, a.ResumeCron)
 	bind(r, a, update.RunOperation, a.RunOperation)
+	bind(r, a, update.FindBackup, a.FindBackup)
+	bind(r, a, update.RemoveSchedule, a.RemoveSchedule)
 	bind(r, a, update.SendNotification, a.SendNotification)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,6 +51,9 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if r.OnlyIdle && site.InProgress() {
 		return errBusy
 	}
+	if err := operationKnown(site, r.Known, r.Operation); err != nil {
+		return err
+	}
 	if r.InProgress == update.MarkSet {
 		if err := a.mark(ctx, site, true); err != nil {
 			return err
@@ -71,12 +75,28 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	return a.notify(ctx, site, r)
 }
 
+// operationKnown refuses a run that does not know of the operation that the resource names. next is the operation that the
+// caller is about to write, if any: it may have been written by an earlier attempt.
+func operationKnown(site *v1alpha1.DrupalSite, known, next *string) error {
+	if known == nil || site.Status.Run == nil {
+		return nil
+	}
+	open := site.Status.Run.Operation
+	if open == "" || open == *known || (next != nil && open == *next) {
+		return nil
+	}
+	return permanent(update.FailureOperationOpen, "the database operation %q is open and must be settled first", open)
+}
+
 // writeStatus applies the worker's share of status if the report changes it. The resource version makes it fail with a
 // conflict when anybody wrote since the read.
 func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
 	before := owned(site)
 	after := owned(site)
 	change(&after, r, site, a.clock.Now())
+	if link := a.runURL(r); link != "" {
+		after.Run.URL = link
+	}
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -101,6 +121,14 @@ func (a *Activities) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	}
 	site.SetResourceVersion(object.GetResourceVersion())
 	return nil
+}
+
+// runURL is the page of the run that a report is of; empty where it is not known.
+func (a *Activities) runURL(r update.Report) string {
+	if a.runsURL == "" || r.WorkflowID == "" || r.RunID == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/workflows/%s/%s/history", a.runsURL, url.PathEscape(r.WorkflowID), r.RunID)
 }
 
 // enforce looks at what came of an apply. A field that a person set by hand is theirs as well, and an apply that leaves

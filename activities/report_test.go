@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +142,28 @@ func TestANewRunKeepsAnOperationThatNobodySettled(t *testing.T) {
 	require.Empty(t, w.site().Status.Run.Operation)
 }
 
+func TestARunThatDoesNotKnowTheOpenOperationWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
+		s.Status.Run = &v1alpha1.RunStatus{RunID: "r1", Phase: "UpdatingDatabase", Operation: "r1-1"}
+	}), testDeployment("1.0"))
+	end := rolledBack()
+	end.Known, end.Operation = new(""), new("")
+	_, err := do(w, update.WriteReport, end)
+	requireFailure(t, err, update.FailureOperationOpen)
+	_, err = do(w, update.SetRelease, update.Change{Site: blog, Release: "2.0", Known: new("")})
+	requireFailure(t, err, update.FailureOperationOpen)
+	require.Zero(t, w.writes)
+
+	begins := update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Known: new(""), Operation: new("r1-1")}
+	_, err = do(w, update.WriteReport, begins)
+	require.NoError(t, err, "an earlier attempt of the report has written it")
+	end.Known = new("r1-1")
+	_, err = do(w, update.WriteReport, end)
+	require.NoError(t, err)
+	require.Empty(t, w.site().Status.Run.Operation)
+}
+
 func TestWhatAPersonSetByHandIsRemovedAsWell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
@@ -210,6 +233,27 @@ func TestAnEventThatMayNotBeRecordedDecidesNothing(t *testing.T) {
 	}
 	_, err := do(w, update.WriteReport, started())
 	require.NoError(t, err)
+}
+
+func TestStatusAndEventsLeadToThePageOfTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite())
+	w.runsURL = "https://temporal.example.org/namespaces/ops/"
+	_, err := do(w, update.WriteReport, started())
+	require.NoError(t, err)
+	page := "https://temporal.example.org/namespaces/ops/workflows/site%2Fsites%2Fblog/r1/history"
+	require.Equal(t, page, w.site().Status.Run.URL)
+	require.Equal(t, "Update from 1.0 to 2.0 started. "+page, w.events()[0].Message)
+	long := rolledBack()
+	long.Event.Message = strings.Repeat("x", 2*maxMessage)
+	_, err = do(w, update.WriteReport, long)
+	require.NoError(t, err)
+	events := w.events()
+	require.Len(t, events, 2)
+	for _, e := range events {
+		require.True(t, strings.HasSuffix(e.Message, " "+page))
+		require.LessOrEqual(t, len(e.Message), maxMessage)
+	}
 }
 
 func TestAReportOnASiteThatIsGone(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 )
 
 // mostBackups is the limit of the CRD.
-const mostBackups = 60
+const mostBackups = 120
 
 // workerConditions are the condition types that the worker owns.
 var workerConditions = []string{
 	v1alpha1.ConditionInitialized, v1alpha1.ConditionUpdating, v1alpha1.ConditionCodeUpdateFailed,
-	v1alpha1.ConditionDBUpdatesPending, v1alpha1.ConditionDBUpdatesFailed,
+	v1alpha1.ConditionDBUpdatesPending, v1alpha1.ConditionDBUpdatesFailed, v1alpha1.ConditionBackupFailed,
 }
 
 // ownedStatus is the worker's share of status. Each apply carries all of it: what is left out is removed.
@@ -32,11 +32,12 @@ type ownedStatus struct {
 
 // ownedBackup is BackupStatus, without a time that is null when it is zero: the schema does not take null.
 type ownedBackup struct {
-	Name    string       `json:"name"`
-	Release string       `json:"release,omitempty"`
-	TakenAt *metav1.Time `json:"takenAt,omitempty"`
-	Bytes   int64        `json:"bytes,omitempty"`
-	SHA256  string       `json:"sha256,omitempty"`
+	Name    string                `json:"name"`
+	Release string                `json:"release,omitempty"`
+	Origin  v1alpha1.BackupOrigin `json:"origin,omitempty"`
+	TakenAt *metav1.Time          `json:"takenAt,omitempty"`
+	Bytes   int64                 `json:"bytes,omitempty"`
+	SHA256  string                `json:"sha256,omitempty"`
 }
 
 // owned copies the worker's share of a site's status.
@@ -48,7 +49,7 @@ func owned(site *v1alpha1.DrupalSite) ownedStatus {
 	}
 	s.Run = site.Status.Run.DeepCopy()
 	for _, b := range site.Status.Backups {
-		s.Backups = append(s.Backups, backup(b.Name, b.Release, b.TakenAt.Time, b.Bytes, b.SHA256))
+		s.Backups = append(s.Backups, backup(b))
 	}
 	for _, c := range site.Status.Conditions {
 		if slices.Contains(workerConditions, c.Type) {
@@ -74,7 +75,7 @@ func (s *ownedStatus) overwrite(site *v1alpha1.DrupalSite) {
 	site.Status.Backups = nil
 	for _, b := range s.Backups {
 		site.Status.Backups = append(site.Status.Backups, v1alpha1.BackupStatus{
-			Name: b.Name, Release: b.Release, TakenAt: metav1.NewTime(b.time()), Bytes: b.Bytes, SHA256: b.SHA256,
+			Name: b.Name, Release: b.Release, Origin: b.Origin, TakenAt: metav1.NewTime(b.time()), Bytes: b.Bytes, SHA256: b.SHA256,
 		})
 	}
 	others := slices.DeleteFunc(slices.Clone(site.Status.Conditions), func(c metav1.Condition) bool {
@@ -83,10 +84,10 @@ func (s *ownedStatus) overwrite(site *v1alpha1.DrupalSite) {
 	site.Status.Conditions = append(others, s.Conditions...)
 }
 
-func backup(name, release string, taken time.Time, bytes int64, sum string) ownedBackup {
-	b := ownedBackup{Name: name, Release: release, Bytes: bytes, SHA256: sum}
-	if !taken.IsZero() {
-		b.TakenAt = stamp(taken)
+func backup(from v1alpha1.BackupStatus) ownedBackup {
+	b := ownedBackup{Name: from.Name, Release: from.Release, Origin: from.Origin, Bytes: from.Bytes, SHA256: from.SHA256}
+	if !from.TakenAt.IsZero() {
+		b.TakenAt = stamp(from.TakenAt.Time)
 	}
 	return b
 }
@@ -115,7 +116,7 @@ func change(s *ownedStatus, r update.Report, site *v1alpha1.DrupalSite, now time
 	}
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return slices.Contains(r.Remove, c.Type) })
 	if r.Backup != nil {
-		s.addBackup(*r.Backup, backupsKept(site))
+		s.addBackup(*r.Backup, backupsKept(site, r.Backup.Origin == string(v1alpha1.BackupOfSchedule)))
 	}
 	s.sort()
 }
@@ -140,7 +141,10 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
 	}
 	if r.Operation != nil {
-		s.Run.Operation, s.Run.Unsecured = *r.Operation, r.Unsecured && *r.Operation != ""
+		s.Run.Operation, s.Run.Unsecured, s.Run.Restoring = *r.Operation, r.Unsecured && *r.Operation != "", ""
+		if *r.Operation != "" {
+			s.Run.Restoring = r.Restoring
+		}
 	}
 	stampRun(s.Run, r, now)
 	stampMaintenance(s.Run, r, now)
@@ -151,7 +155,9 @@ func takeOver(before *v1alpha1.RunStatus, runID string) *v1alpha1.RunStatus {
 	if before.Operation == "" {
 		return &v1alpha1.RunStatus{RunID: runID}
 	}
-	return &v1alpha1.RunStatus{RunID: runID, Operation: before.Operation, Unsecured: before.Unsecured, MaintenanceSince: before.MaintenanceSince}
+	return &v1alpha1.RunStatus{
+		RunID: runID, Operation: before.Operation, Unsecured: before.Unsecured, Restoring: before.Restoring, MaintenanceSince: before.MaintenanceSince,
+	}
 }
 
 // stampPhase writes since when a phase holds.
@@ -229,24 +235,35 @@ func (s *ownedStatus) set(c update.Condition, generation int64, now time.Time) {
 	s.Conditions = append(s.Conditions, next)
 }
 
-// backupsKept is how many finished backups the volume keeps; a resource that was written before the default has none.
-func backupsKept(site *v1alpha1.DrupalSite) int {
-	if keep := int(site.Spec.Update.Backup.Keep); keep > 0 {
+// backupsKept is how many finished backups the volume keeps, of scheduled ones or of the others; a resource that was written
+// before the default has none.
+func backupsKept(site *v1alpha1.DrupalSite, scheduled bool) int {
+	keep := int(site.Spec.Update.Backup.Keep)
+	if scheduled {
+		keep = 7
+		if b := site.Spec.Backups; b != nil && b.Keep > 0 {
+			keep = int(b.Keep)
+		}
+	}
+	if keep > 0 {
 		return keep
 	}
 	return 3
 }
 
-// addBackup lists a backup, newest first, and drops those that the volume does not keep any more: all but the newest, and
-// those that a failed update refers to.
+// addBackup lists a backup, newest first, and drops those that the volume does not keep any more: of its kind, scheduled or
+// not, all but the newest, and those that a failed update or restore refers to.
 func (s *ownedStatus) addBackup(b update.Backup, keep int) {
 	s.Backups = slices.DeleteFunc(s.Backups, func(old ownedBackup) bool { return old.Name == b.Name })
-	s.Backups = append(s.Backups, backup(b.Name, b.Release, b.TakenAt, b.Bytes, b.SHA256))
+	s.Backups = append(s.Backups, backup(v1alpha1.BackupStatus{
+		Name: b.Name, Release: b.Release, Origin: v1alpha1.BackupOrigin(b.Origin), TakenAt: metav1.NewTime(b.TakenAt), Bytes: b.Bytes, SHA256: b.SHA256,
+	}))
 	slices.SortStableFunc(s.Backups, func(x, y ownedBackup) int { return y.time().Compare(x.time()) })
 	refers := s.failureRefers()
+	scheduled := b.Origin == string(v1alpha1.BackupOfSchedule)
 	kept, fresh := s.Backups[:0], 0
 	for _, old := range s.Backups {
-		if refers(old) {
+		if (old.Origin == v1alpha1.BackupOfSchedule) != scheduled || refers(old) {
 			kept = append(kept, old)
 			continue
 		}

@@ -108,6 +108,7 @@ type world struct {
 	metrics  Metrics
 	notifier Notifier
 	webhook  Webhook
+	runsURL  string
 	writes   int
 }
 
@@ -170,7 +171,7 @@ func do[In, Out any](w *world, op update.Op[In, Out], in In) (Out, error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(time.Minute)
-	Register(env, New(Deps{Client: w.client, Exec: w.exec, Clock: w.clock, Prober: w.prober, Metrics: w.metrics, Notifier: w.notifier, Webhook: w.webhook}))
+	Register(env, New(Deps{Client: w.client, Exec: w.exec, Clock: w.clock, Prober: w.prober, Metrics: w.metrics, Notifier: w.notifier, Webhook: w.webhook, RunsURL: w.runsURL}))
 	var out Out
 	value, err := env.ExecuteActivity(string(op), in)
 	if err != nil {

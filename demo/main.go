@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-const usage = `usage: demo [-state DIR] [-timeout D] up|down
+const usage = `usage: demo [-state DIR] [-ports BASE] [-timeout D] up|down
 
 up    starts the stack, the watcher and the worker, makes six sites, updates them, and shows how each ends
 down  stops all that up started
@@ -19,22 +24,37 @@ down  stops all that up started
 func main() {
 	state := flag.String("state", ".localstack", "folder of the embedded stack")
 	timeout := flag.Duration("timeout", 10*time.Minute, "how long the six updates may take")
+	ports := flag.Int("ports", 0, "use twelve ports in a row from this one, instead of the usual ones")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, flag.Arg(0), *state, *timeout); err != nil {
+	ctrl.SetLogger(logr.Discard()) // The client's own words are no part of the demo.
+	if err := run(ctx, flag.Arg(0), options{*state, *ports, *timeout}); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, verb, state string, timeout time.Duration) error {
+// options are what the command line asks for.
+type options struct {
+	state string
+	// ports is the first of twelve ports in a row; 0 means the usual ones.
+	ports   int
+	timeout time.Duration
+}
+
+func run(ctx context.Context, verb string, o options) error {
+	state, err := filepath.Abs(o.state)
+	if err != nil {
+		return err
+	}
+	s := &stack{state: state, ports: o.ports}
 	switch verb {
 	case "up":
-		return up(ctx, state, timeout)
+		return s.up(ctx, o.timeout)
 	case "down":
-		return down(ctx, state)
+		return s.down(ctx)
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return fmt.Errorf("say up or down, not %q", verb)
@@ -42,23 +62,41 @@ func run(ctx context.Context, verb, state string, timeout time.Duration) error {
 }
 
 // up is the whole demo. It fails unless every site ended as announced.
-func up(ctx context.Context, state string, timeout time.Duration) error {
-	s, err := startStack(ctx, state)
+func (s *stack) up(ctx context.Context, timeout time.Duration) error {
+	unlock, err := s.lock()
 	if err != nil {
 		return err
 	}
+	defer unlock()
+	if err := s.start(ctx); err != nil {
+		return s.told(ctx, err)
+	}
 	sites := cast()
 	if err := s.makeSites(ctx, sites); err != nil {
-		return err
+		return s.told(ctx, err)
 	}
 	fmt.Println("Six sites are at their first release. Asking each for another one:")
 	fmt.Println()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := s.askForTargets(ctx, sites); err != nil {
-		return err
+	if err := s.askForTargets(limited, sites); err != nil {
+		return s.told(ctx, err)
 	}
-	watched := s.watch(ctx, sites)
-	fmt.Print(s.whereIsWhat())
-	return watched
+	watched := s.watch(limited, sites)
+	if ctx.Err() == nil {
+		fmt.Print(s.whereIsWhat())
+	}
+	return s.told(ctx, watched)
+}
+
+// told says what an interrupted demo leaves behind, in place of what happened to be under way.
+func (s *stack) told(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case s.env == nil:
+		return errors.New("interrupted while the stack was starting")
+	default:
+		return errors.New("interrupted; the stack runs on until make demo-down, and make demo begins anew")
+	}
 }

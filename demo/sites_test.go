@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +12,45 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
+
+func TestNothingOfTheUsersEnvironmentLeadsTheDemoElsewhere(t *testing.T) {
+	for _, name := range []string{"KUBECONFIG", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_PROFILE", "DRUPDATE_TASK_QUEUE"} {
+		t.Setenv(name, "theirs")
+	}
+	s := &stack{env: map[string]string{"KUBECONFIG": "ours", "TEMPORAL_ADDRESS": "ours"}}
+	got := strings.Join(s.environment(), "\n")
+	require.NotContains(t, got, "theirs")
+	require.Contains(t, got, "KUBECONFIG=ours")
+	require.Contains(t, got, "TEMPORAL_CONFIG_FILE=/dev/null")
+	require.Contains(t, got, "PATH=")
+}
+
+func TestTwoDemosDoNotRunInOneFolder(t *testing.T) {
+	t.Parallel()
+	first, second := &stack{state: t.TempDir()}, &stack{}
+	second.state = first.state
+	unlock, err := first.lock()
+	require.NoError(t, err)
+	_, err = second.lock()
+	require.ErrorContains(t, err, "another demo runs")
+	unlock()
+	unlock, err = second.lock()
+	require.NoError(t, err)
+	unlock()
+}
+
+func TestAProcessThatEndsIsNoticedWithItsLastWords(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	for _, dir := range []string{"bin", "logs", "run"} {
+		require.NoError(t, os.Mkdir(filepath.Join(state, dir), 0o700))
+	}
+	s := &stack{state: state}
+	require.NoError(t, os.WriteFile(s.binary(), []byte("#!/bin/sh\necho 'the port is taken' >&2\nexit 1\n"), 0o700)) //nolint:gosec // it is to be run
+	err := s.startRole(t.Context(), role{name: "worker", port: 1})
+	require.ErrorContains(t, err, "the worker has ended")
+	require.ErrorContains(t, err, "the port is taken")
+}
 
 func TestANamespaceThatNoDemoMadeIsLeftAlone(t *testing.T) {
 	t.Parallel()

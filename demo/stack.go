@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,42 +31,89 @@ import (
 // stack is the running demo: the embedded Kubernetes and Temporal, and drupdate's two processes.
 type stack struct {
 	state string
-	// env is what localstack says of its addresses.
+	// ports is the first of the ports of a stack that starts; 0 means the usual ones.
+	ports int
+	// env is what localstack says of its addresses; nil until the stack is up.
 	env  map[string]string
 	kube client.Client
 }
 
-func startStack(ctx context.Context, state string) (*stack, error) {
-	state, err := filepath.Abs(state)
-	if err != nil {
-		return nil, err
-	}
-	s := &stack{state: state}
-	if err := s.localstack(ctx, "up"); err != nil {
-		return nil, err
-	}
-	if err := s.readEnv(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.connect(); err != nil {
-		return nil, err
-	}
-	if err := s.installCRD(ctx); err != nil {
-		return nil, err
-	}
-	for _, role := range []string{"watcher", "worker"} {
-		if err := s.startRole(role); err != nil {
-			return nil, err
+// foreign are the variables that would lead the stack, or a process of drupdate, elsewhere.
+var foreign = regexp.MustCompile(`^(KUBECONFIG|TEMPORAL_|DRUPDATE_)`)
+
+// environment is that of every process of the demo: ours, but for what names another cluster, and what localstack says.
+func (s *stack) environment() []string {
+	var all []string
+	for _, pair := range os.Environ() {
+		if !foreign.MatchString(pair) {
+			all = append(all, pair)
 		}
 	}
-	return s, nil
+	all = append(all, "TEMPORAL_CONFIG_FILE="+os.DevNull) // a profile could lead elsewhere as well
+	for _, name := range slices.Sorted(maps.Keys(s.env)) {
+		all = append(all, name+"="+s.env[name])
+	}
+	return all
 }
 
-func (s *stack) localstack(ctx context.Context, verb string) error {
-	command := exec.CommandContext(ctx, filepath.Join(s.state, "bin", "localstack"), verb, "--state", s.state)
+// lock keeps two demos from making each other's sites anew. It ends with the process.
+func (s *stack) lock() (func(), error) {
+	path := filepath.Join(s.state, "demo.lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("run the demo from the project's root, by make demo: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("another demo runs in %s: wait for its end, or interrupt it", s.state)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func (s *stack) start(ctx context.Context) error {
+	for _, name := range []string{"KUBECONFIG", "TEMPORAL_ADDRESS"} {
+		if value := os.Getenv(name); value != "" {
+			fmt.Printf("%s=%s is left alone: the demo needs a cluster of its own, whose node knows the sites' images.\n", name, value)
+		}
+	}
+	up := []string{"up", "--ignore-env"}
+	if s.ports != 0 {
+		up = append(up, "--ports", strconv.Itoa(s.ports))
+	}
+	if err := s.localstack(ctx, up...); err != nil {
+		return err
+	}
+	if err := s.readEnv(ctx); err != nil {
+		return err
+	}
+	if own := filepath.Join(s.state, "kubeconfig"); s.env["KUBECONFIG"] != own || s.env["TEMPORAL_UI"] == "" {
+		return fmt.Errorf("the stack in %s uses a cluster or a Temporal of somebody else: make down, and then make demo, which starts its own", s.state)
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	if err := s.installCRD(ctx); err != nil {
+		return err
+	}
+	for _, role := range roles() {
+		if err := s.startRole(ctx, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// localstack runs a verb of localstack, which an interrupt lets clean up.
+func (s *stack) localstack(ctx context.Context, args ...string) error {
+	command := exec.CommandContext(ctx, filepath.Join(s.state, "bin", "localstack"), append(args, "--state", s.state)...)
+	command.Env = s.environment()
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("localstack %s: %w", verb, err)
+		return fmt.Errorf("localstack %s: %w", args[0], err)
 	}
 	return nil
 }
@@ -73,13 +124,14 @@ func (s *stack) readEnv(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("localstack env: %w", err)
 	}
-	s.env = map[string]string{}
+	env := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if ok {
-			s.env[name] = strings.Trim(value, `'"`)
+			env[name] = strings.Trim(value, `'"`)
 		}
 	}
+	s.env = env
 	return nil
 }
 
@@ -119,37 +171,91 @@ func (s *stack) installCRD(ctx context.Context) error {
 	})
 }
 
-// startRole starts the watcher or the worker, detached: they go on when the demo has ended.
-func (s *stack) startRole(role string) error {
-	if pid, ok := s.running(role); ok {
-		fmt.Printf("The %s runs already (pid %d).\n", role, pid)
+// role is one process of drupdate.
+type role struct {
+	name string
+	// port is that of its health page, where the stack has the usual ports; the next one is that of its metrics.
+	port int
+	// offset is the same, counted from the first port of a stack with others.
+	offset int
+}
+
+func roles() []role { return []role{{"watcher", 18081, 8}, {"worker", 18083, 10}} }
+
+// startRole starts the watcher or the worker, detached: they go on when the demo has ended. It returns when the process
+// is ready, or has ended, with the end of its log.
+func (s *stack) startRole(ctx context.Context, r role) error {
+	if pid, ok := s.running(r.name); ok {
+		fmt.Printf("The %s runs already (pid %d).\n", r.name, pid)
 		return nil
 	}
-	path := filepath.Join(s.state, "logs", role+".log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(s.log(r.name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	ports := map[string]int{"watcher": 18081, "worker": 18083}
-	command := exec.Command(s.binary(), role, // not bound to the context: the process outlives the demo
-		"--health-addr", fmt.Sprintf("127.0.0.1:%d", ports[role]), "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", ports[role]+1))
-	command.Env = os.Environ()
-	for name, value := range s.env {
-		command.Env = append(command.Env, name+"="+value)
+	port := r.port
+	if s.ports != 0 {
+		port = s.ports + r.offset
 	}
+	health := fmt.Sprintf("127.0.0.1:%d", port)
+	args := []string{r.name, "--health-addr", health, "--metrics-addr", fmt.Sprintf("127.0.0.1:%d", port+1)}
+	if r.name == "worker" {
+		args = append(args, "--temporal-ui-url", s.env["TEMPORAL_UI"])
+	}
+	command := exec.Command(s.binary(), args...) // not bound to the context: the process outlives the demo
+	command.Env = s.environment()
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("start the %s: %w", role, err)
+		return fmt.Errorf("start the %s: %w", r.name, err)
 	}
-	fmt.Printf("Started the %s (log: %s).\n", role, path)
-	if err := os.WriteFile(s.pidFile(role), strconv.AppendInt(nil, int64(command.Process.Pid), 10), 0o600); err != nil {
+	if err := os.WriteFile(s.pidFile(r.name), strconv.AppendInt(nil, int64(command.Process.Pid), 10), 0o600); err != nil {
 		return err
 	}
-	return command.Process.Release()
+	if err := command.Process.Release(); err != nil {
+		return err
+	}
+	if err := s.ready(ctx, r.name, health); err != nil {
+		return err
+	}
+	fmt.Printf("Started the %s (log: %s).\n", r.name, s.log(r.name))
+	return nil
 }
 
+// ready waits until a process says that it is ready.
+func (s *stack) ready(ctx context.Context, role, health string) error {
+	var ended error
+	err := poll(ctx, time.Minute, func() error {
+		if ended = s.alive(role); ended != nil {
+			return nil
+		}
+		code, said, err := get(ctx, "http://"+health+"/readyz")
+		if err == nil && code != http.StatusOK {
+			err = errors.New(said)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("the %s is not ready: %w (log: %s)", role, err, s.log(role))
+	}
+	return errors.Join(ended, err)
+}
+
+// alive is an error with a process's last words once it has ended.
+func (s *stack) alive(role string) error {
+	if _, ok := s.running(role); ok {
+		return nil
+	}
+	raw, err := os.ReadFile(s.log(role))
+	if err != nil {
+		return fmt.Errorf("the %s has ended: %w", role, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	return fmt.Errorf("the %s has ended (log: %s): %s", role, s.log(role), lines[len(lines)-1])
+}
+
+func (s *stack) log(role string) string     { return filepath.Join(s.state, "logs", role+".log") }
 func (s *stack) binary() string             { return filepath.Join(s.state, "bin", "drupdate") }
 func (s *stack) pidFile(role string) string { return filepath.Join(s.state, "run", role+".pid") }
 
@@ -172,14 +278,9 @@ func (s *stack) running(role string) (int, bool) {
 }
 
 // down stops what up started. Twice is once.
-func down(ctx context.Context, state string) error {
-	state, err := filepath.Abs(state)
-	if err != nil {
-		return err
-	}
-	s := &stack{state: state}
-	for _, role := range []string{"watcher", "worker"} {
-		if err := s.stopRole(ctx, role); err != nil {
+func (s *stack) down(ctx context.Context) error {
+	for _, r := range roles() {
+		if err := s.stopRole(ctx, r.name); err != nil {
 			return err
 		}
 	}
@@ -208,12 +309,14 @@ func (s *stack) stopRole(ctx context.Context, role string) error {
 }
 
 func (s *stack) whereIsWhat() string {
-	kubectl := filepath.Join(s.state, "bin", "kubectl")
 	return fmt.Sprintf(`
 Every run, step by step:  %s/namespaces/default/workflows
-The sites:                %s --kubeconfig %s -n %s get dsite -o wide
-One site's conditions:    %s --kubeconfig %s -n %s describe dsite bad-hook
-Logs:                     %s/logs
+A shell for all of it:    export KUBECONFIG=%s PATH=%s:$PATH
+The sites:                kubectl -n %[4]s get dsite -o wide
+One site's conditions:    kubectl -n %[4]s describe dsite bad-hook
+Send one elsewhere:       kubectl -n %[4]s patch dsite good --type merge -p '{"spec":{"release":"10.3.6"}}'
+Releases to try:          README.md, "Try it yourself"
+Logs:                     %[5]s/logs
 Stop all of it:           make demo-down
-`, s.env["TEMPORAL_UI"], kubectl, s.env["KUBECONFIG"], namespace, kubectl, s.env["KUBECONFIG"], namespace, s.state)
+`, s.env["TEMPORAL_UI"], s.env["KUBECONFIG"], filepath.Join(s.state, "bin"), namespace, s.state)
 }

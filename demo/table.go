@@ -16,7 +16,7 @@ type row struct {
 	elapsed                        time.Duration
 }
 
-const format = "%-9s %-7s %-21s %-17s %-33s %6s"
+const format = "%-9s %-7s %-21s %-17s %-34s %6s"
 
 func header() string {
 	return fmt.Sprintf(format, "SITE", "FROM", "TO", "PHASE", "OUTCOME", "TIME")
@@ -27,7 +27,7 @@ func (r row) String() string {
 	if r.elapsed > 0 {
 		took = r.elapsed.Round(time.Second).String()
 	}
-	return strings.TrimRight(fmt.Sprintf(format, r.site, r.from, cut(r.to, 21), r.phase, cut(r.outcome, 33), took), " ")
+	return strings.TrimRight(fmt.Sprintf(format, r.site, r.from, cut(r.to, 21), r.phase, cut(r.outcome, 34), took), " ")
 }
 
 func cut(s string, width int) string {

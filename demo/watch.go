@@ -32,6 +32,11 @@ func (s *stack) watch(ctx context.Context, players []*player) error {
 			}
 		}
 		screen.draw(players)
+		for _, r := range roles() {
+			if err := s.alive(r.name); err != nil {
+				return err
+			}
+		}
 		if len(ends) == len(players) {
 			return s.verdict(ctx, players, ends)
 		}

@@ -33,14 +33,12 @@ import (
 type excuse string
 
 const (
-	excuseAborted     excuse = "a person gave the update up"
-	excuseLostUpdate  excuse = "the Job of the database update was lost"
-	excuseLostRestore excuse = "the Job of the restore was lost"
-	excuseLostLift    excuse = "the Job that puts the flag back was lost"
-	excuseDatabase    excuse = "the database was down"
-	excuseDisk        excuse = "the backup volume was full"
-	excuseDeleted     excuse = "the site was deleted"
-	excuseRetarget    excuse = "another release was asked for"
+	excuseAborted    excuse = "a person gave the update up"
+	excuseLostUpdate excuse = "the Job of the database update was lost"
+	excuseDatabase   excuse = "the database was down"
+	excuseDisk       excuse = "the backup volume was full"
+	excuseDeleted    excuse = "the site was deleted"
+	excuseRetarget   excuse = "another release was asked for"
 )
 
 // errMissed says that there was nothing for the fault to hit.
@@ -195,15 +193,10 @@ func jobOver(j *batchv1.Job) bool {
 	return false
 }
 
-// lost excuses the round for a Job that was ended. It is noted before the deed.
+// lost excuses the round for the Job of an update that was ended; the others are repeated. It is noted before the deed.
 func (r *round) lost(operation string) {
-	switch update.OperationKind(operation) {
-	case update.OperationUpdate:
+	if update.OperationKind(operation) == update.OperationUpdate {
 		r.excused(excuseLostUpdate)
-	case update.OperationRestore:
-		r.excused(excuseLostRestore)
-	case update.OperationLift:
-		r.excused(excuseLostLift)
 	}
 }
 

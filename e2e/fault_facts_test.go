@@ -65,7 +65,7 @@ type runFacts struct {
 // backupFacts is a finished backup on the volume.
 type backupFacts struct {
 	name, sha, file string
-	taken           time.Time
+	taken, restored time.Time // restored is zero unless the note beside it says that it was
 	// notes are the journal files beside it.
 	notes map[string]bool
 	// content is what restoring it into a scratch database gave, or problem why it could not be restored.
@@ -217,6 +217,7 @@ func (r *round) backup(dir, base string, names map[string]time.Time) (backupFact
 		return backupFacts{}, err
 	}
 	b := backupFacts{name: base, sha: field(string(raw), "sha256"), file: field(string(raw), "file"), notes: map[string]bool{}}
+	b.restored = names[base+".restored"]
 	b.taken, _ = time.Parse(time.RFC3339, field(string(raw), "takenAt")) // a zero time asks for nothing
 	for name := range names {
 		if suffix, ok := strings.CutPrefix(name, base+"."); ok {

@@ -88,7 +88,8 @@ func (v *verdict) updatedb() {
 
 // again judges an updatedb that follows another one.
 func (v *verdict) again(first simsite.Event, since []simsite.Event, second simsite.Event) {
-	restored := slices.ContainsFunc(since, func(e simsite.Event) bool { return e.Event == "restore" && e.Exit == 0 })
+	restored := slices.ContainsFunc(since, func(e simsite.Event) bool { return e.Event == "restore" && e.Exit == 0 }) ||
+		v.copiedBack(first.Time, second.Time)
 	ended := slices.IndexFunc(since, func(e simsite.Event) bool {
 		return e.Event == "updatedb-end" && e.PID == first.PID && e.Pod == first.Pod
 	})
@@ -99,6 +100,14 @@ func (v *verdict) again(first simsite.Event, since []simsite.Event, second simsi
 	case since[ended].Exit != 0 && !strings.Contains(first.Release, "exit1-applied"), strings.Contains(first.Release, "exit0-not-applied"):
 		v.say(1, "updatedb of %s was started on what a failed updatedb of %s had left", second.Release, first.Release)
 	}
+}
+
+// copiedBack tells whether a backup of SQLite was restored between two moments: that is a copy of a file, of which only the
+// note on the volume tells. What it gave is compared with the content of the database, as after any restore.
+func (v *verdict) copiedBack(from, to time.Time) bool {
+	return v.round.driver == "sqlite" && slices.ContainsFunc(v.facts.backups, func(b backupFacts) bool {
+		return b.restored.After(from) && b.restored.Before(to)
+	})
 }
 
 // maintenance is invariant 2.
@@ -309,7 +318,7 @@ func (r *round) databaseEnds(sc scenario, add func(update.Phase, ...string), dat
 	if r.has(excuseLostUpdate) {
 		database(update.ReasonRestored, update.ReasonUntouched)
 	}
-	if r.has(excuseLostRestore) || r.has(excuseLostLift) || sc.nature == failsRestore && r.has(excuseLostUpdate) {
+	if sc.nature == failsRestore && r.has(excuseLostUpdate) {
 		add(update.PhaseRestoreFailed, update.ReasonRestoreFailed)
 	}
 	if r.has(excuseDatabase) || r.has(excuseDisk) {

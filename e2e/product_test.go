@@ -54,7 +54,7 @@ func startWatcher(env ...string) (*process, error) {
 }
 
 func startWorker() (*process, error) {
-	args := append(append([]string{"worker"}, tracesTo...), hookTo...)
+	args := append(append([]string{"worker", "--temporal-ui-url", os.Getenv("TEMPORAL_UI")}, tracesTo...), hookTo...)
 	p := newProcess(workerPort, kubeconfigOf(systemNamespace, "drupdate-worker"), args...)
 	return p, p.run()
 }

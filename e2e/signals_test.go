@@ -212,7 +212,8 @@ func checkEvents(w *world) {
 	said := map[string]int{}
 	for i := range list.Items {
 		if e := &list.Items[i]; e.InvolvedObject.Kind == "DrupalSite" && e.ReportingController == "drupdate-worker" {
-			said[e.Reason+": "+e.Message] += int(e.Count)
+			message, _, _ := strings.Cut(e.Message, " http") // the run's page
+			said[e.Reason+": "+message] += int(e.Count)
 		}
 	}
 	require.Contains(w, said, "UpdateSucceeded: Updated from "+baseline+" to "+updating+".")

@@ -41,7 +41,7 @@ func children(site *v1alpha1.DrupalSite, selector map[string]string) ([]client.O
 		}
 		objects = append(objects, pvc)
 	}
-	if backup := site.Spec.Update.Backup; backup.Policy == v1alpha1.BackupBeforeDatabaseUpdates {
+	if backup := site.Spec.Update.Backup; site.KeepsBackups() {
 		pvc, err := volumeClaim(site, "backups", backup.Size, backup.StorageClassName, corev1.ReadWriteOnce)
 		if err != nil {
 			return nil, fmt.Errorf("spec.update.backup.size: %w", err)
@@ -188,6 +188,8 @@ func podSpec(site *v1alpha1.DrupalSite, release string) corev1.PodSpec {
 		Ports:          []corev1.ContainerPort{{Name: httpPort, ContainerPort: site.Spec.Service.TargetPort, Protocol: corev1.ProtocolTCP}},
 		EnvFrom:        environment(site),
 		ReadinessProbe: readinessProbe(site),
+		// What a crash said last is then part of the pod's status, and so of the condition of a failed rollout.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 		},

@@ -15,9 +15,9 @@ import (
 )
 
 // owned are the conditions that the watcher writes; the worker writes the others.
-var owned = []string{v1alpha1.ConditionReady, v1alpha1.ConditionPaused, v1alpha1.ConditionOrchestratorUnavailable}
+var owned = []string{v1alpha1.ConditionReady, v1alpha1.ConditionPaused, v1alpha1.ConditionOrchestratorUnavailable, v1alpha1.ConditionBackupsUnscheduled}
 
-// conditions are those of the site that the watcher owns. Paused and OrchestratorUnavailable are absent unless they hold.
+// conditions are those of the site that the watcher owns. All but Ready are absent unless they hold.
 func conditions(site *v1alpha1.DrupalSite, w workload, found findings, unreachable bool) []metav1.Condition {
 	list := []metav1.Condition{ready(site, w, found)}
 	if site.Spec.Update.Paused {
@@ -30,6 +30,11 @@ func conditions(site *v1alpha1.DrupalSite, w workload, found findings, unreachab
 		list = append(list, metav1.Condition{
 			Type: v1alpha1.ConditionOrchestratorUnavailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTemporalUnreachable,
 			Message: "Temporal cannot be reached; the site keeps serving, and updates wait.",
+		})
+	}
+	if found.unscheduled != "" {
+		list = append(list, metav1.Condition{
+			Type: v1alpha1.ConditionBackupsUnscheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonScheduleRefused, Message: found.unscheduled,
 		})
 	}
 	for i := range list {
@@ -105,8 +110,8 @@ func notReady(reason, message string) metav1.Condition {
 
 // writeStatus writes what the watcher owns of the status, and nothing if that is there already. The object's UID goes
 // along, so that a site of the same name that was created meanwhile is not written to.
-func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, want []metav1.Condition, aborted string) error {
-	if changed := stamp(site, want, metav1.Time{Time: r.now()}.Rfc3339Copy()); !changed && aborted == site.Status.ObservedAbort {
+func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite, want []metav1.Condition, done outcome) error {
+	if changed := stamp(site, want, metav1.Time{Time: r.now()}.Rfc3339Copy()); !changed && done.aborted == site.Status.ObservedAbort && done.scheduled == site.Status.ObservedSchedule {
 		return nil
 	}
 	list := make([]any, 0, len(want))
@@ -118,8 +123,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 		list = append(list, c)
 	}
 	status := map[string]any{"observedGeneration": site.Generation, "conditions": list}
-	if aborted != "" {
-		status["observedAbort"] = aborted
+	if done.aborted != "" {
+		status["observedAbort"] = done.aborted
+	}
+	if done.scheduled != "" {
+		status["observedSchedule"] = done.scheduled
 	}
 	body := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": site.Namespace, "name": site.Name, "uid": string(site.UID)},

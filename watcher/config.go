@@ -28,6 +28,8 @@ const (
 	// outageFirst and outageMost bound the back-off while Temporal cannot be reached.
 	outageFirst = 5 * time.Second
 	outageMost  = 2 * time.Minute
+	// scheduleLook is how often it is looked whether Temporal still has a site's schedule: a database that was lost must not end backups unnoticed.
+	scheduleLook = time.Hour
 	// callTimeout limits one call to Temporal: a reconcile must not wait for an orchestrator in trouble.
 	callTimeout = 3 * time.Second
 	// reconcileTimeout limits a whole reconcile.

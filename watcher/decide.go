@@ -173,6 +173,9 @@ func ensured(site *v1alpha1.DrupalSite) string {
 	r := site.Status.Release
 	if site.InProgress() && r.Target != "" && site.Status.Run != nil {
 		phase := update.Phase(site.Status.Run.Phase)
+		if phase == update.PhaseRewinding {
+			return known(site, site.Spec.Release) // no code is changed while a backup is put back
+		}
 		if phase == update.PhaseUpdatingDatabase || phase == update.PhaseVerifying || site.Status.Run.Operation != "" {
 			// The database is, or may be, the target's already.
 			return r.Target

@@ -29,6 +29,8 @@ type findings struct {
 	rejected string
 	// secret is the name of the database Secret, if it is missing.
 	secret string
+	// unscheduled says why Temporal does not take the schedule of backups; as a sentence.
+	unscheduled string
 }
 
 // ensureChildren creates what is absent of the site's children; what exists is left alone, whoever made it. It tells

@@ -26,6 +26,9 @@ type fakeStarter struct {
 	checks       int
 	calls        int
 	err          error
+	// schedules are by id; refused is why Temporal takes none.
+	schedules map[string]Plan
+	refused   error
 }
 
 func (f *fakeStarter) call(fn func()) error {
@@ -71,6 +74,30 @@ func (f *fakeStarter) Open(_ context.Context, id string) (bool, error) {
 	var open bool
 	err := f.call(func() { open = f.open[id] })
 	return open, err
+}
+
+func (f *fakeStarter) Schedule(_ context.Context, site update.Site, plan Plan) error {
+	err := f.call(func() {})
+	if err == nil && f.refused != nil {
+		return f.refused
+	}
+	if err == nil {
+		if f.schedules == nil {
+			f.schedules = map[string]Plan{}
+		}
+		f.schedules[site.ScheduleID()] = plan
+	}
+	return err
+}
+
+func (f *fakeStarter) Scheduled(_ context.Context, site update.Site) (bool, error) {
+	var there bool
+	err := f.call(func() { _, there = f.schedules[site.ScheduleID()] })
+	return there, err
+}
+
+func (f *fakeStarter) Unschedule(_ context.Context, site update.Site) error {
+	return f.call(func() { delete(f.schedules, site.ScheduleID()) })
 }
 
 func (f *fakeStarter) Healthy(context.Context) error { return f.call(func() {}) }

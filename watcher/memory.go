@@ -23,7 +23,12 @@ type memo struct {
 	askAt time.Time
 	// aborted is the value of the annotation drupdate.dev/abort that was acted on, which the cache may not know yet.
 	aborted string
-	refusal refusal
+	// announced is the request that the owner was last told of, by an Event.
+	announced string
+	refusal   refusal
+	// schedule is what is remembered of the schedule of backups, and hasSchedule that there may be one.
+	schedule    scheduling
+	hasSchedule bool
 }
 
 // of returns the memo of a site; another UID under the same name begins afresh.

@@ -54,6 +54,7 @@ func (r *Reconciler) request(ctx context.Context, v *view, d decision) (request,
 			v.memo.update = pacer{}
 		}
 	case inSync, blocked:
+		v.memo.announced = ""
 	}
 	return request{}, nil
 }
@@ -87,10 +88,18 @@ func (r *Reconciler) requestRun(ctx context.Context, v *view, d decision) (reque
 		return request{}, err
 	}
 	v.memo.update.done(key, r.now())
-	if !repeated {
-		r.event(v.site, corev1.EventTypeNormal, "UpdateRequested", "Update", "Update to %s requested", fresh.site.Spec.Release)
-	}
+	r.tellRequested(v, fresh.site)
 	return request{called: true, after: v.memo.update.step}, nil
+}
+
+// tellRequested tells the owner that an update is asked for: once for each wish, however many signals it takes.
+func (r *Reconciler) tellRequested(v *view, wanted *v1alpha1.DrupalSite) {
+	wish := fmt.Sprintf("%q %q", wanted.Spec.Release, wanted.Annotations[v1alpha1.AnnotationRetry])
+	if v.memo.announced == wish {
+		return
+	}
+	v.memo.announced = wish
+	r.event(v.site, corev1.EventTypeNormal, "UpdateRequested", "Update", "Update to %s requested", wanted.Spec.Release)
 }
 
 // requestCheck asks for a check, at a growing interval while the answer stays the same.
@@ -120,7 +129,7 @@ func (r *Reconciler) superviseRun(ctx context.Context, v *view, d decision) (req
 		}
 		v.memo.update.done(key, now)
 		v.memo.askAt = now.Add(askRunEvery)
-		r.event(v.site, corev1.EventTypeNormal, "UpdateRequested", "Update", "Update to %s requested", v.site.Spec.Release)
+		r.tellRequested(v, v.site)
 		return request{called: true, after: askRunEvery}, nil
 	}
 	if now.Before(v.memo.askAt) {

@@ -62,6 +62,20 @@ func TestANewTargetIsAskedForAtOnce(t *testing.T) {
 	require.Equal(t, []update.Retarget{{Release: "10.3.7", Generation: 1}, {Release: "10.3.8", Generation: 2}}, w.temporal.retargets)
 }
 
+func TestAnUpdateIsAnnouncedOnceHoweverOftenItIsSignalled(t *testing.T) {
+	t.Parallel()
+	w := servingWorld(t, verified, wants("10.3.7"), retried("1"))
+	w.reconcile()
+	w.report(func(s *v1alpha1.DrupalSite) { updating(update.PhaseRollingOut)(s); retried("1")(s) })
+	w.edit(retried("1"))
+	w.reconcile()
+	require.Len(t, w.temporal.retargets, 2, "the run has not told yet that it knows of the retry")
+	require.Equal(t, 1, count(w.events.seen, "UpdateRequested"))
+	w.edit(wants("10.3.8"))
+	w.reconcile()
+	require.Equal(t, 2, count(w.events.seen, "UpdateRequested"), "another target is another request")
+}
+
 func TestAFailedTargetIsBlockedUntilARetry(t *testing.T) {
 	t.Parallel()
 	w := servingWorld(t, rolledBack)

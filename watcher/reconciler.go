@@ -46,6 +46,8 @@ type view struct {
 type outcome struct {
 	found       findings
 	unreachable bool
+	// scheduled is the schedule that Temporal has, as the status tells it.
+	scheduled string
 	// aborted is the value of the annotation drupdate.dev/abort that was acted on, now or earlier.
 	aborted string
 	// after is when the site has to be looked at again; zero leaves it to events.
@@ -60,12 +62,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if v == nil || v.site.DeletionTimestamp != nil {
 		// No finalizer holds a deletion, and owner references remove the children.
-		r.memory.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return r.leave(ctx, req.NamespacedName, v)
 	}
 	done, err := r.act(ctx, v, decide(v.site, v.workload))
 	want := conditions(v.site, v.workload, done.found, done.unreachable)
-	if err := errors.Join(err, r.writeStatus(ctx, v.site, want, done.aborted)); err != nil {
+	if err := errors.Join(err, r.writeStatus(ctx, v.site, want, done)); err != nil {
 		return reconcile.Result{}, err
 	}
 	r.announce(v.site, want)
@@ -113,16 +114,20 @@ func (r *Reconciler) confirm(ctx context.Context, v *view) (*view, error) {
 // act does what was decided, and what needs no decision. A step that fails does not keep the next ones from being made.
 func (r *Reconciler) act(ctx context.Context, v *view, d decision) (outcome, error) {
 	if d.cause == causeConflict {
-		return outcome{after: conflictPoll, unreachable: wasUnreachable(v.site), aborted: v.site.Status.ObservedAbort}, nil
+		return outcome{
+			after: conflictPoll, unreachable: wasUnreachable(v.site), aborted: v.site.Status.ObservedAbort, scheduled: v.site.Status.ObservedSchedule,
+		}, nil
 	}
 	var done outcome
-	var errs [6]error
+	var errs [7]error
 	done.found, errs[0] = r.ensureChildren(ctx, v)
 	errs[1] = r.adopt(ctx, v)
 	done.after, errs[2] = r.ensureImage(ctx, v, d)
 	done.found.secret, errs[3] = r.missingSecret(ctx, v)
 	// Before a new target is signalled: the run that it gives up must not take that one instead.
 	errs[4] = r.abort(ctx, v, &done)
+	errs[6] = r.schedule(ctx, v, &done)
+	v.memo.hasSchedule = v.memo.hasSchedule || done.scheduled != "" || v.site.Spec.Backups != nil
 	unreachable, err := r.orchestrate(ctx, v, d, &done.after)
 	done.unreachable, errs[5] = done.unreachable || unreachable, err
 	if done.found.secret != "" {
@@ -143,7 +148,7 @@ func (r *Reconciler) announce(site *v1alpha1.DrupalSite, now []metav1.Condition)
 		}
 		switch c.Reason {
 		case v1alpha1.ReasonWorkloadConflict, v1alpha1.ReasonContainerMissing, v1alpha1.ReasonSecretMissing,
-			v1alpha1.ReasonChildRejected, v1alpha1.ReasonTemporalUnreachable:
+			v1alpha1.ReasonChildRejected, v1alpha1.ReasonTemporalUnreachable, v1alpha1.ReasonScheduleRefused:
 			r.event(site, corev1.EventTypeWarning, c.Reason, "Reconcile", "%s", c.Message)
 		}
 	}

@@ -33,6 +33,12 @@ type Starter interface {
 	Check(ctx context.Context, site update.Site) error
 	// Open tells whether a workflow is open; one that does not exist is not.
 	Open(ctx context.Context, workflowID string) (bool, error)
+	// Schedule makes or changes the schedule of the site's backups. A plan that cannot be carried out is no ErrUnavailable.
+	Schedule(ctx context.Context, site update.Site, plan Plan) error
+	// Scheduled tells whether the site has a schedule.
+	Scheduled(ctx context.Context, site update.Site) (bool, error)
+	// Unschedule removes the schedule; one that does not exist is removed.
+	Unschedule(ctx context.Context, site update.Site) error
 	// Healthy returns nil if the orchestrator answers.
 	Healthy(ctx context.Context) error
 }
@@ -45,6 +51,7 @@ type temporalClient interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 	DescribeWorkflow(ctx context.Context, workflowID, runID string) (*client.WorkflowExecutionDescription, error)
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
+	ScheduleClient() client.ScheduleClient
 }
 
 // TemporalStarter is the Starter that talks to Temporal.
@@ -72,7 +79,7 @@ func (s *TemporalStarter) Retarget(ctx context.Context, site update.Site, target
 	ctx, span := s.tracer.Start(ctx, "request update", trace.WithAttributes(
 		attribute.String("drupdate.namespace", site.Namespace), attribute.String("drupdate.site", site.Name), attribute.String("drupdate.release", target.Release)))
 	defer span.End()
-	options := s.options(site.UpdateID(), fmt.Sprintf("update of %s to %s", site, target.Release))
+	options := s.options(site.UpdateID(), fmt.Sprintf("updates of %s", site))
 	return s.start(ctx, options, attributes(site, target.Release), func(ctx context.Context, o client.StartWorkflowOptions) error {
 		_, err := s.client.SignalWithStartWorkflow(ctx, o.ID, update.SignalRetarget, target, o, update.UpdateSiteWorkflow, update.Request{Site: site})
 		return err
@@ -141,28 +148,36 @@ func (s *TemporalStarter) options(id, summary string) client.StartWorkflowOption
 	}
 }
 
-// start calls with search attributes, and without them from the moment that the server does not know them.
+// start starts a workflow; one that is open already counts as started.
 func (s *TemporalStarter) start(ctx context.Context, options client.StartWorkflowOptions, found temporal.SearchAttributes,
 	call func(context.Context, client.StartWorkflowOptions) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if !s.plain.Load() {
-		options.TypedSearchAttributes = found
-	}
-	err := call(ctx, options)
-	if unknownAttribute(err) {
-		if !s.plain.Swap(true) {
-			s.log.Info("search attributes are not registered; runs are started without them", logging.KeyError, err.Error())
-		}
-		options.TypedSearchAttributes = temporal.SearchAttributes{}
-		err = call(ctx, options)
-	}
+	err := s.tagged(found, func(attributes temporal.SearchAttributes) error {
+		options.TypedSearchAttributes = attributes
+		return call(ctx, options)
+	})
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if err == nil || errors.As(err, &already) {
 		return nil
 	}
 	return classify("start", options.ID, err)
+}
+
+// tagged calls with search attributes, and without them from the moment that the server does not know them.
+func (s *TemporalStarter) tagged(found temporal.SearchAttributes, call func(temporal.SearchAttributes) error) error {
+	if s.plain.Load() {
+		return call(temporal.SearchAttributes{})
+	}
+	err := call(found)
+	if !unknownAttribute(err) {
+		return err
+	}
+	if !s.plain.Swap(true) {
+		s.log.Info("search attributes are not registered; runs are started without them", logging.KeyError, err.Error())
+	}
+	return call(temporal.SearchAttributes{})
 }
 
 func attributes(site update.Site, target string) temporal.SearchAttributes {

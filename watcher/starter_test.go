@@ -27,7 +27,11 @@ type fakeTemporal struct {
 	args     []any
 	signal   any
 	calls    int
+	// scheduler is the part of it that keeps schedules.
+	scheduler fakeScheduler
 }
+
+func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return &f.scheduler }
 
 func (f *fakeTemporal) next(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
@@ -77,7 +81,7 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 	require.Equal(t, map[string]any{"id": "site/shops/shop", "name": update.SignalRetarget, "arg": target}, f.signal)
 	require.Equal(t, "site/shops/shop", f.options.ID)
 	require.Equal(t, "queue", f.options.TaskQueue)
-	require.Equal(t, "update of shops/shop to 10.3.7", f.options.StaticSummary)
+	require.Equal(t, "updates of shops/shop", f.options.StaticSummary)
 	require.Equal(t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, f.options.WorkflowIDConflictPolicy)
 	require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, f.options.WorkflowIDReusePolicy)
 	require.Equal(t, attributes(shopSite, "10.3.7"), f.options.TypedSearchAttributes)

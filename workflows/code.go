@@ -27,7 +27,7 @@ func (r *run) rollOut() (ending, error) {
 		return r.replaced()
 	}
 	rollout, err := r.waitFor(ctx, change, false)
-	if temporal.IsCanceledError(err) {
+	if cutShort(ctx, err) {
 		return r.interrupted()
 	}
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *run) rollOut() (ending, error) {
 }
 
 func (r *run) set(release, uid string) (update.Change, error) {
-	change := update.Change{Site: r.site, Release: release, UID: uid}
+	change := update.Change{Site: r.site, Release: release, UID: uid, Known: r.known()}
 	result, err := call(r.steady, quick(), fmt.Sprintf("set the Deployment's image to %s", release), update.SetRelease, change)
 	if err == nil && !result.Replaced {
 		r.change = result
@@ -59,7 +59,7 @@ func (r *run) set(release, uid string) (update.Change, error) {
 func (r *run) waitFor(ctx workflow.Context, change update.Change, allowNotReady bool) (update.Rollout, error) {
 	limit := r.state.Settings.RolloutTimeout
 	wait := update.RolloutWait{Change: change, Deadline: workflow.Now(r.steady).Add(limit), AllowNotReady: allowNotReady}
-	return call(ctx, watching(limit), fmt.Sprintf("wait for the pods of %s", change.Release), update.WaitRollout, wait)
+	return call(ctx, watching(limit), fmt.Sprintf("wait for the pods of %s, at most %s", change.Release, limit), update.WaitRollout, wait)
 }
 
 // rebuildCaches runs drush cache:rebuild as often as the spec allows.
@@ -71,7 +71,7 @@ func (r *run) rebuildCaches() (ending, error) {
 	}
 	found, err := r.rebuild(ctx, r.target, false)
 	switch {
-	case temporal.IsCanceledError(err):
+	case cutShort(ctx, err):
 		return r.interrupted()
 	case err != nil:
 		return r.stepFailed(err)
@@ -121,6 +121,9 @@ func (r *run) verify() (ending, error) {
 	if siteGone(err) {
 		return ending{}, err
 	}
+	if overtaken(err) && r.updated == nil {
+		return r.replaced()
+	}
 	if found == nil {
 		found = &fault{failureType(err), explain(err)}
 	}
@@ -164,7 +167,7 @@ func (r *run) finish() (ending, error) {
 	report.Remove = []string{update.ConditionCodeUpdateFailed, update.ConditionDBUpdatesPending, update.ConditionDBUpdatesFailed}
 	report.Operation = new(string)
 	report.Event = &update.Event{Reason: "UpdateSucceeded", Message: fmt.Sprintf("Updated from %s to %s.", known(r.from), r.target)}
-	if err := r.write(fmt.Sprintf("record %s as verified", r.target), report); err != nil {
+	if err := r.write(headline(update.PhaseSucceeded, message), report); err != nil {
 		return ending{}, err
 	}
 	r.control.target = r.target
@@ -181,8 +184,11 @@ func (r *run) interrupted() (ending, error) {
 
 // stepFailed turns an activity that failed for good before the database step into a failed target.
 func (r *run) stepFailed(err error) (ending, error) {
-	if siteGone(err) {
+	if siteGone(err) || behind(err) {
 		return ending{}, err
+	}
+	if overtaken(err) {
+		return r.replaced()
 	}
 	return r.codeFailed(fault{failureType(err), explain(err)})
 }

@@ -11,6 +11,8 @@ type control struct {
 	// aborted is set by the signal abort, paused by pause and resume.
 	aborted bool
 	paused  bool
+	// yielded is set by the signal yield: a run that only waits makes room for another.
+	yielded bool
 	// woken counts signals, so that waiting steps can tell that the world may have changed.
 	woken int
 	// retarget is the newest wanted release that a signal named.
@@ -27,6 +29,7 @@ func (c *control) listen(ctx workflow.Context) {
 	abort := described(ctx, update.SignalAbort, "Give the update up: roll back, or let the database operation finish first. No payload.")
 	pause := described(ctx, update.SignalPause, "Hold the run between two steps. No payload.")
 	resume := described(ctx, update.SignalResume, "Go on after pause. No payload.")
+	makeRoom := described(ctx, update.SignalYield, "End, if the run only waits for its window or for updates to be resumed, so that a backup or restore can begin. No payload.")
 	selector := workflow.NewNamedSelector(ctx, "signals")
 	selector.AddReceive(retarget, func(ch workflow.ReceiveChannel, _ bool) {
 		var signal update.Retarget
@@ -47,6 +50,10 @@ func (c *control) listen(ctx workflow.Context) {
 		ch.Receive(ctx, nil)
 		c.paused = false
 		c.wake(false)
+	})
+	selector.AddReceive(makeRoom, func(ch workflow.ReceiveChannel, _ bool) {
+		ch.Receive(ctx, nil)
+		c.yielded = true
 	})
 	workflow.GoNamed(ctx, "signals", func(ctx workflow.Context) {
 		for {

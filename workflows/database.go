@@ -45,11 +45,14 @@ func (r *run) askPending() (update.Pending, ending, error) {
 	switch {
 	case err == nil:
 		return pending, ending{}, nil
-	case temporal.IsCanceledError(err):
+	case cutShort(ctx, err):
 		end, err := r.interrupted()
 		return pending, end, err
 	case siteGone(err):
 		return pending, ending{}, err
+	case overtaken(err):
+		end, err := r.replaced()
+		return pending, end, err
 	default:
 		return update.Pending{Message: explain(err)}, ending{}, nil
 	}
@@ -65,7 +68,8 @@ func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) {
 			return pending, err
 		}
-		if err := workflow.Sleep(ctx, askAgain[attempt]); err != nil {
+		timer := workflow.TimerOptions{Summary: "ask Drush again: its answer was no proof"}
+		if err := workflow.NewTimerWithOptions(ctx, askAgain[attempt], timer).Get(ctx, nil); err != nil {
 			return pending, err
 		}
 	}
@@ -73,7 +77,7 @@ func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 
 // applyUpdates is the point of no return: from here on the operation is let finish, whatever is asked of the run.
 func (r *run) applyUpdates(pending update.Pending) (ending, error) {
-	message := fmt.Sprintf("Drush reports %d pending database updates: %s.", pending.Count, strings.Join(pending.Updates, ", "))
+	message := fmt.Sprintf("%s brings %d database updates: %s.", r.target, pending.Count, strings.Join(pending.Updates, ", "))
 	condition := update.Condition{
 		Type: update.ConditionDBUpdatesPending, Status: update.True, Reason: update.ReasonUpdatesPending, Message: sentence(message),
 	}
@@ -94,7 +98,7 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 // settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
 func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	r.cronSuspended = true
-	_, err := call(r.steady, watching(10*time.Minute), "suspend the site's CronJobs", update.SuspendCron, r.site)
+	_, err := call(r.steady, watching(cronLimit), "suspend the site's CronJobs", update.SuspendCron, r.site)
 	if siteGone(err) {
 		return ending{}, err
 	}
@@ -139,6 +143,9 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 	}
 }
 
+// cronLimit ends a suspension of CronJobs that has lost its own, shorter deadline.
+const cronLimit = 10 * time.Minute
+
 // mostAttempts is how often an operation that may be repeated is tried.
 const mostAttempts = 3
 
@@ -147,7 +154,7 @@ func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	limit := r.state.Settings.DatabaseTimeout
 	o.Site, o.From, o.Timeout, o.Unsecured = r.site, r.state.Releases.Failsafe, limit, !r.state.Settings.Backup
 	o.BackupName = update.BackupName(r.site, r.state.Releases.Failsafe, o.RunID)
-	summary := fmt.Sprintf("run the operation %q with the image of %s", o.Kind, o.Release)
+	summary := fmt.Sprintf("%s, at most %s", plainly(o, r.state.Settings.Backup), limit)
 	result, err := call(r.steady, watching(2*limit), summary, update.RunOperation, o)
 	if result.Message != "" {
 		r.progress.LastOutput = result.Message
@@ -155,7 +162,31 @@ func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	if result.Backup != nil {
 		r.backup = result.Backup
 	}
+	r.job = result.Job
 	return result, err
+}
+
+// plainly says what an operation does, for a page that people read who have never seen the code.
+func plainly(o update.Operation, backup bool) string {
+	switch o.Kind {
+	case update.OperationUpdate:
+		if !backup {
+			return fmt.Sprintf("drush updatedb of %s under maintenance mode, without a backup", o.Release)
+		}
+		return fmt.Sprintf("back up, then drush updatedb of %s, under maintenance mode", o.Release)
+	case update.OperationRestore:
+		return fmt.Sprintf("restore the backup %s", o.BackupName)
+	case update.OperationLift:
+		return "put maintenance mode back as it was"
+	case update.OperationBackup:
+		return "back the database up; the site serves meanwhile"
+	case update.OperationRewind:
+		return fmt.Sprintf("put the backup %s back, under maintenance mode", o.Source)
+	case update.OperationPreflight:
+		return fmt.Sprintf("ask the Drush of %s, beside the running site", o.Release)
+	default:
+		return string(o.Kind)
+	}
 }
 
 // untouched ends a database step that failed before it changed anything: the code goes back, the database stays. From

@@ -11,5 +11,8 @@ import (
 func Register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(UpdateSite, workflow.RegisterOptions{Name: update.UpdateSiteWorkflow})
 	r.RegisterWorkflowWithOptions(CheckSite, workflow.RegisterOptions{Name: update.CheckSiteWorkflow})
+	r.RegisterWorkflowWithOptions(BackupSite, workflow.RegisterOptions{Name: update.BackupSiteWorkflow})
+	r.RegisterWorkflowWithOptions(RestoreSite, workflow.RegisterOptions{Name: update.RestoreSiteWorkflow})
+	r.RegisterWorkflowWithOptions(ScheduledBackup, workflow.RegisterOptions{Name: update.ScheduledBackupWorkflow})
 	r.RegisterWorkflowWithOptions(Notify, workflow.RegisterOptions{Name: update.NotifyWorkflow})
 }

@@ -29,7 +29,7 @@ func (r *run) abort() (ending, error) {
 	message := fmt.Sprintf("The update to %s was aborted.", r.target)
 	failed := []update.Condition{codeFailed(update.ReasonAborted, message)}
 	failsafe := r.state.Releases.Failsafe
-	if !r.marked || failsafe == "" || failsafe == r.target {
+	if !r.marked || r.unchanged || failsafe == "" || failsafe == r.target {
 		return r.stay(update.PhaseAborted, failed)
 	}
 	return r.goBack(update.PhaseAborted, failed)
@@ -116,9 +116,9 @@ func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
 	return nil, nil
 }
 
-// orGone keeps the error of a site that is gone, and makes a fault of any other.
+// orGone keeps the error of a site that is gone, or of a run that is behind its site, and makes a fault of any other.
 func (r *run) orGone(err error) (*fault, error) {
-	if siteGone(err) {
+	if siteGone(err) || behind(err) {
 		return nil, err
 	}
 	return &fault{failureType(err), explain(err)}, nil
@@ -158,7 +158,7 @@ func (r *run) conclude(phase update.Phase, releases update.Releases, conditions 
 		report.Remove = []string{update.ConditionDBUpdatesPending}
 	}
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
-	if err := r.write("record how the update ended", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
 	return ending{phase: phase, message: message}, nil
@@ -184,7 +184,7 @@ func (r *run) leave(phase update.Phase, message string) (ending, error) {
 	report := r.report(phase, message)
 	report.Finished, report.InProgress = true, update.MarkClear
 	report.Event = &update.Event{Reason: string(phase), Message: message}
-	if err := r.write("record that the run ends early", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
 	return ending{phase: phase, message: message}, nil

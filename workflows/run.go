@@ -11,7 +11,7 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// run is one execution of UpdateSite.
+// run is one execution of UpdateSite, or of another workflow that has the site's id.
 type run struct {
 	site update.Site
 	// id is the run's own, and outlives a reset of the workflow: operations and backups are named after it.
@@ -30,10 +30,14 @@ type run struct {
 	marked bool
 	// seen is control.woken at the last look at the resource.
 	seen int
-	// operations counts the database operations that this run began.
-	operations int
+	// operations counts the database operations that this run began, preflights its preflights.
+	operations, preflights int
+	// unchanged is set while the pass has marked the site and changed nothing else of it yet.
+	unchanged bool
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
+	// job is the newest Job that ran an operation; empty while there is none.
+	job string
 	// backup is the backup that the operation of this pass took; nil while none is known.
 	backup *update.Backup
 	// updated is the operation that updated the database in this pass; nil while the database is as it was.
@@ -110,6 +114,7 @@ func (r *run) tidy() (ending, error) {
 
 // wait holds the run while updates are paused or the window is closed, before anything is marked.
 func (r *run) wait() (ending, error) {
+	r.control.yielded = false // asked for before there was anything to wait for
 	for r.state.Paused || r.state.OpensIn > 0 {
 		if r.state.InProgress {
 			return ending{}, nil // the site is half way already: leaving it there is worse than finishing now
@@ -117,13 +122,18 @@ func (r *run) wait() (ending, error) {
 		message := "Updates are paused."
 		limit := 6 * time.Hour
 		if !r.state.Paused {
-			message, limit = "The update window is closed.", r.state.OpensIn
+			opens := workflow.Now(r.steady).Add(r.state.OpensIn).UTC()
+			message, limit = fmt.Sprintf("The update window is closed; it opens at %s.", opens.Format("2006-01-02 15:04 MST")), r.state.OpensIn
 		}
 		r.describe(update.PhaseWaiting, message)
 		woken := r.control.woken
-		_, err := workflow.AwaitWithTimeout(r.ctx, limit, func() bool { return r.control.woken != woken })
+		options := workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: message}}
+		_, err := workflow.AwaitWithOptions(r.ctx, options, func() bool { return r.control.woken != woken || r.control.yielded })
 		if err != nil || r.control.aborted {
 			return r.abort()
+		}
+		if r.control.yielded {
+			return superseded("The run made room for a backup or a restore; the update is asked for again."), nil
 		}
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
 			return r.goOnAnew()
@@ -151,8 +161,11 @@ func (r *run) goOnAnew() (ending, error) {
 // mark says on the resource that a run changes the site.
 func (r *run) mark() (ending, error) {
 	r.marked = true
-	message := fmt.Sprintf("Moving to %s.", r.target)
-	report := r.report(update.PhaseRollingOut, message)
+	phase, message := update.PhaseRollingOut, fmt.Sprintf("Moving to %s.", r.target)
+	if r.asksFirst() {
+		phase, message = update.PhasePreflight, fmt.Sprintf("Asking the Drush of %s whether it bootstraps, and which updates are pending.", r.target)
+	}
+	report := r.report(phase, message)
 	report.Started, report.InProgress = true, update.MarkSet
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, ""
@@ -183,14 +196,31 @@ func (r *run) enter(phase update.Phase, message string, change func(*update.Repo
 	if change != nil {
 		change(&report)
 	}
-	return r.write(fmt.Sprintf("record the phase %s", phase), report)
+	return r.write(headline(phase, message), report)
+}
+
+// headline is what the page of the run shows of a step that records a phase: what came of the steps before it.
+func headline(phase update.Phase, message string) string {
+	text := fmt.Sprintf("%s: %s", phase, sentence(message))
+	if runes := []rune(text); len(runes) > 160 {
+		text = string(runes[:159]) + "…"
+	}
+	return text
 }
 
 func (r *run) report(phase update.Phase, message string) update.Report {
 	r.describe(phase, message)
 	return update.Report{
 		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: workflow.GetInfo(r.ctx).WorkflowExecution.RunID, Phase: phase, Message: message,
+		Known: r.known(),
 	}
+}
+
+// known is the operation that this run knows to be open. A run that was reset to a point before its operation does not
+// know of it; it must neither end nor change the code before it has looked again.
+func (r *run) known() *string {
+	operation := r.state.Operation
+	return &operation
 }
 
 func (r *run) write(summary string, report update.Report) error {
@@ -205,7 +235,7 @@ func (r *run) describe(phase update.Phase, message string) {
 	}
 	moved := r.phase != phase
 	r.phase, r.progress.Phase, r.progress.Message = phase, phase, message
-	workflow.SetCurrentDetails(r.steady, details(r.progress))
+	workflow.SetCurrentDetails(r.steady, details(r.progress, r.job))
 	if moved {
 		r.searchable()
 	}
@@ -225,7 +255,7 @@ func (r *run) searchable() {
 	}
 }
 
-func details(p update.Progress) string {
+func details(p update.Progress, job string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s: %s → %s\n\n", p.Site, known(p.From), p.Target)
 	fmt.Fprintf(&b, "**%s** %s\n", p.Phase, p.Message)
@@ -235,6 +265,13 @@ func details(p update.Progress) string {
 	if next := advice(p.Phase); next != "" {
 		fmt.Fprintf(&b, "\n%s\n", next)
 	}
+	fmt.Fprintf(&b, "\nThe site: `kubectl -n %s describe dsite %s`\n", p.Site.Namespace, p.Site.Name)
+	switch {
+	case job != "":
+		fmt.Fprintf(&b, "\nThe log of its operation: `kubectl -n %s logs job/%s`\n", p.Site.Namespace, job)
+	case p.Phase == update.PhaseUpdatingDatabase:
+		fmt.Fprintf(&b, "\nThe log of its operation: `kubectl -n %s logs --tail=-1 -l drupdate.dev/site=%s,drupdate.dev/operation=update`\n", p.Site.Namespace, p.Site.Name)
+	}
 	return b.String()
 }
 
@@ -243,10 +280,22 @@ func advice(phase update.Phase) string {
 	switch phase {
 	case update.PhaseWaiting:
 		return "Next: the update starts when updates are resumed and the window is open. Signal `abort` gives it up."
-	case update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase:
-		return "Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhasePreflight:
+		return "Next: the target's image is rolled out. Signals: `pause`, `resume`; `abort`, or cancelling the run, ends it. Nothing of the site is changed yet."
+	case update.PhaseRollingOut:
+		return "Next: drush cache:rebuild. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseRebuildingCaches:
+		return "Next: Drush is asked for pending database updates. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back. The database is untouched."
+	case update.PhaseCheckingDatabase:
+		return "Next: the database update if one is pending, otherwise the last check. Signals: `pause`, `resume`; `abort`, or cancelling the run, rolls back."
 	case update.PhaseUpdatingDatabase:
-		return "The operation is let finish: cancelling takes effect afterwards. Its log: `kubectl logs job/…` as the activity's result names it."
+		return "Next: the last check, or the restore of the backup. The operation is let finish: cancelling takes effect afterwards."
+	case update.PhaseVerifying:
+		return "Next: the release is recorded as verified, or the site goes back."
+	case update.PhaseBackingUp:
+		return "The backup is let finish. An update that is wanted by then begins as this same workflow."
+	case update.PhaseRewinding:
+		return "The restore is let finish."
 	case update.PhaseRestoring, update.PhaseRollingBack:
 		return "The site is being put back in order; nothing needs to be done."
 	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:

@@ -60,9 +60,27 @@ func call[In, Out any](ctx workflow.Context, options workflow.ActivityOptions, s
 }
 
 // siteGone tells whether an activity found no site: then there is nobody to report to, and nothing to put in order.
-func siteGone(err error) bool {
+func siteGone(err error) bool { return failedAs(err, update.FailureSiteGone) }
+
+// overtaken tells whether an activity found another release in the Deployment than the one that the run put there.
+func overtaken(err error) bool { return failedAs(err, update.FailureReplaced) }
+
+// behind tells whether an activity found a database operation that this run does not know of: it must look again.
+func behind(err error) bool { return failedAs(err, update.FailureOperationOpen) }
+
+// cutShort tells whether a step that may be interrupted was. An activity whose worker died before it heard of the
+// cancellation times out: that says nothing of the release, and the wish to interrupt counts.
+func cutShort(ctx workflow.Context, err error) bool {
+	if err == nil || temporal.IsCanceledError(err) || siteGone(err) || behind(err) || ctx.Err() == nil {
+		return temporal.IsCanceledError(err)
+	}
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	return workflow.GetVersion(steady, "cut-short", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+func failedAs(err error, kind string) bool {
 	var app *temporal.ApplicationError
-	return errors.As(err, &app) && app.Type() == update.FailureSiteGone
+	return errors.As(err, &app) && app.Type() == kind
 }
 
 // failureType is the type of a permanent activity error, or the reason for a step that could not be carried out.

@@ -23,7 +23,10 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 		if workflow.IsContinueAsNewError(err) {
 			return update.Summary{}, err
 		}
-		if err != nil {
+		switch {
+		case behind(err):
+			end = ending{again: true}
+		case err != nil:
 			end = r.lost(err)
 		}
 		if end.idle && last.phase != "" {
@@ -51,7 +54,8 @@ func (r *run) lastTask() {
 	if workflow.GetVersion(r.steady, "last-task", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
-	_ = workflow.Sleep(r.steady, time.Millisecond) // the context outlives cancellation: it cannot fail
+	timer := workflow.TimerOptions{Summary: "close the run in a step of its own"}
+	_ = workflow.NewTimerWithOptions(r.steady, time.Millisecond, timer).Get(r.steady, nil) // the context outlives cancellation: it cannot fail
 }
 
 // pass is the story of one update, from a look at the world to the end of what was left to do.
@@ -62,6 +66,8 @@ func (r *run) pass() (ending, error) {
 		return r.gone(), nil
 	}
 	switch {
+	case r.state.Operation != "" && r.state.Restoring != "":
+		return r.resumeRestore()
 	case r.state.Operation != "":
 		return r.resumeOperation()
 	case r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != "":
@@ -69,7 +75,7 @@ func (r *run) pass() (ending, error) {
 	case !r.workLeft():
 		return r.tidy()
 	}
-	return r.steps(r.wait, r.mark, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
+	return r.steps(r.wait, r.mark, r.preflight, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
 }
 
 // steps runs one step after the other until one of them ends the pass.
@@ -120,6 +126,9 @@ func (r *run) lost(err error) ending {
 		phase = update.PhaseRestoreFailed
 	}
 	report := r.report(phase, message)
+	if r.target == "" {
+		report.Known = nil // of a site that could not be looked at, nothing is known
+	}
 	report.Finished = true
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
 	condition := codeFailed(failureType(err), message)
@@ -132,7 +141,7 @@ func (r *run) lost(err error) ending {
 		releases.Target, releases.Failed = r.target, r.target
 		report.Releases, report.Operation, report.InProgress = &releases, new(string), update.MarkClear
 	}
-	if err := r.write("record that the run cannot go on", report); err != nil {
+	if err := r.write(headline(phase, message), report); err != nil {
 		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
 	}
 	return ending{phase: phase, message: message}
@@ -155,7 +164,7 @@ func (r *run) summary(end ending) (update.Summary, error) {
 		return summary, temporal.NewCanceledError(summary)
 	}
 	switch end.phase {
-	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
+	case update.PhaseSucceeded, update.PhaseRewound, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted:
 		return summary, nil
 	default:
 		return summary, temporal.NewNonRetryableApplicationError(end.message, string(end.phase), nil, summary)

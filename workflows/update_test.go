@@ -233,6 +233,41 @@ func TestUpdateSite(t *testing.T) {
 			reasons: map[string]string{},
 		},
 		{
+			name: "a Deployment that was made anew before the caches ends the run",
+			arrange: func(w *world) {
+				w.failing["RebuildCaches"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "a Deployment that was made anew before Drush is asked ends the run",
+			arrange: func(w *world) {
+				w.failing["PendingUpdates"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "a Deployment that was made anew before the last check ends the run",
+			arrange: func(w *world) {
+				w.failing["VerifySite"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "another image on an updated database is a failure that keeps the database",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.failing["VerifySite"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseCodeFailed, releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionCodeUpdateFailed: update.FailureReplaced,
+			},
+		},
+		{
 			name: "a missing Drush is not tried twice and rolls back",
 			arrange: func(w *world) {
 				w.caches["r2"] = []update.Answer{{Outcome: update.Failed, Reason: update.FailureDrushMissing, Message: "drush: not found"}}
@@ -417,6 +452,68 @@ func TestASecondDatabaseStepInOneRunIsAnotherOperation(t *testing.T) {
 	require.NotEqual(t, w.ran[0].RunID, w.ran[1].RunID)
 	require.NotEqual(t, w.ran[0].BackupName, w.ran[1].BackupName)
 	require.Equal(t, "r3", w.state.Releases.Serving)
+}
+
+func TestARunThatWasResetBehindItsOperationSettlesItFirst(t *testing.T) {
+	t.Parallel()
+	// What an earlier execution of the run did meanwhile appears in the world after a step, as it does after a reset.
+	reset := func(w *world, after string) {
+		w.after[after] = func() {
+			w.state.Operation, w.state.LastPhase, w.state.InProgress, w.cron = "r-1", update.PhaseUpdatingDatabase, true, "suspended"
+		}
+	}
+	for name, c := range map[string]struct {
+		after  string
+		signal string
+		result update.OperationResult
+		phase  update.Phase
+		end    update.Releases
+	}{
+		"before the caches": {after: "WaitRollout", phase: update.PhaseSucceeded, end: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}},
+		"after the caches":  {after: "RebuildCaches", phase: update.PhaseSucceeded, end: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}},
+		"while nothing is pending any more": {
+			after: "PendingUpdates", phase: update.PhaseSucceeded, end: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+		},
+		"and aborted": {
+			after: "WaitRollout", signal: update.SignalAbort, phase: update.PhaseSucceeded,
+			end: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
+		},
+		"and the operation failed": {
+			after: "VerifySite", result: update.OperationResult{Outcome: update.Failed, Touched: true, Message: "a hook threw"},
+			phase: update.PhaseRestored, end: failedOnR1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			reset(w, c.after)
+			if c.result.Outcome != "" {
+				w.ops[update.OperationUpdate] = c.result
+			}
+			hook := w.after[c.after]
+			_, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+				w.after[c.after] = func() {
+					hook()
+					if c.signal != "" {
+						env.SignalWorkflow(c.signal, nil)
+					}
+				}
+			})
+			if c.phase == update.PhaseSucceeded {
+				require.NoError(t, err)
+			} else {
+				require.Equal(t, c.phase, phaseOf(t, err))
+			}
+			require.Equal(t, "r-1", w.ran[0].RunID)
+			require.Equal(t, update.OperationUpdate, w.ran[0].Kind)
+			require.Equal(t, c.end, w.state.Releases)
+			require.Equal(t, "resumed", w.cron)
+			if c.phase == update.PhaseSucceeded {
+				require.NotContains(t, w.history, "r1", "the old code never meets the new database")
+			}
+			w.orderly(t)
+		})
+	}
 }
 
 func TestCronJobsThatCannotBeSuspendedLeaveTheDatabaseAlone(t *testing.T) {

@@ -23,7 +23,10 @@ type world struct {
 	conditions map[string]update.Condition
 	finished   bool
 	backups    []update.Backup
-	events     []update.Event
+	// listed are the backups of the resource, unscheduled the schedules that were removed.
+	listed      map[string]update.Backup
+	unscheduled []string
+	events      []update.Event
 	// image is the Deployment's release; history every release that it was set to.
 	history []string
 	cron    string
@@ -50,12 +53,13 @@ func newWorld() *world {
 		state: update.State{
 			Site: site(), Release: "r2", Generation: 2, Initialized: true,
 			Settings: update.Settings{
-				RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true, Restore: true,
+				RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true, BackupVolume: true, Restore: true,
 			},
 			Releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r1"},
 			Workload: update.Workload{Exists: true, UID: "d1", Release: "r1", Available: true},
 		},
 		conditions: map[string]update.Condition{},
+		listed:     map[string]update.Backup{"old": {Name: "old", Release: "r1", Bytes: 9, SHA256: "ab"}, "older": {Name: "older", Release: "r0", Bytes: 9, SHA256: "ab"}},
 		rollouts:   map[string]update.Rollout{},
 		caches:     map[string][]update.Answer{},
 		pending:    map[string][]update.Pending{},
@@ -73,6 +77,13 @@ func newWorld() *world {
 		update.OperationRestore: {Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "1"},
 		update.OperationLift:    {Outcome: update.Succeeded, Step: "done", Maintenance: "0"},
 		update.OperationInstall: {Outcome: update.Succeeded, Step: "done"},
+		update.OperationBackup: {
+			Outcome: update.Succeeded, Step: "done", Backup: &update.Backup{Name: "taken", Release: "r1", Bytes: 9, SHA256: "cd"},
+		},
+		update.OperationRewind: {
+			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "1", Backup: &update.Backup{Name: "safety", Release: "r1", Bytes: 9, SHA256: "ef"},
+		},
+		update.OperationPreflight: {Outcome: update.Succeeded, Step: "done", Message: "m_update_1", Pending: 1},
 	}
 	return w
 }
@@ -133,10 +144,18 @@ func bind[In, Out any](env *testsuite.TestWorkflowEnvironment, w *world, op upda
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	bind(env, w, update.Inspect, func(context.Context, update.Site) (update.State, error) { return w.inspect(), nil })
 	bind(env, w, update.WriteReport, func(_ context.Context, r update.Report) (update.None, error) {
+		if err := w.operationKnown(r.Known, r.Operation); err != nil {
+			return update.None{}, err
+		}
 		w.report(r)
 		return update.None{}, nil
 	})
-	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) { return w.set(c), nil })
+	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) {
+		if err := w.operationKnown(c.Known, nil); err != nil {
+			return c, err
+		}
+		return w.set(c), nil
+	})
 	bind(env, w, update.WaitRollout, func(_ context.Context, r update.RolloutWait) (update.Rollout, error) {
 		if rollout, ok := w.rollouts[r.Change.Release]; ok {
 			return rollout, nil
@@ -166,6 +185,11 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 		w.cron = "resumed"
 		return update.None{}, nil
 	})
+	bind(env, w, update.FindBackup, func(_ context.Context, q update.BackupQuery) (update.Backup, error) { return w.listed[q.Name], nil })
+	bind(env, w, update.RemoveSchedule, func(_ context.Context, s update.Site) (update.None, error) {
+		w.unscheduled = append(w.unscheduled, s.ScheduleID())
+		return update.None{}, nil
+	})
 	bind(env, w, update.RunOperation, func(_ context.Context, op update.Operation) (update.OperationResult, error) {
 		w.ran = append(w.ran, op)
 		if op.Kind == update.OperationLift {
@@ -185,6 +209,15 @@ func (w *world) inspect() update.State {
 	state.DatabaseFailed = w.conditions[update.ConditionDBUpdatesFailed].Reason
 	state.Pending = w.conditions[update.ConditionDBUpdatesPending].Reason
 	return state
+}
+
+// operationKnown refuses as the activities do.
+func (w *world) operationKnown(known, next *string) error {
+	open := w.state.Operation
+	if open == "" || known == nil || *known == open || (next != nil && *next == open) {
+		return nil
+	}
+	return fatal(update.FailureOperationOpen)
 }
 
 func (w *world) set(c update.Change) update.Change {
@@ -213,7 +246,7 @@ func (w *world) report(r update.Report) {
 		w.state.Releases = *r.Releases
 	}
 	if r.Operation != nil {
-		w.state.Operation, w.state.Unsecured = *r.Operation, r.Unsecured
+		w.state.Operation, w.state.Unsecured, w.state.Restoring = *r.Operation, r.Unsecured, r.Restoring
 	}
 	if r.ObservedRetry != nil {
 		w.state.ObservedRetry = *r.ObservedRetry

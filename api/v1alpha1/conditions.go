@@ -14,6 +14,10 @@ const (
 	ConditionDBUpdatesPending = "DBUpdatesPending"
 	// ConditionDBUpdatesFailed is True when database updates failed; permanent for that target. Owner: worker.
 	ConditionDBUpdatesFailed = "DBUpdatesFailed"
+	// ConditionBackupFailed is True when the last backup that a person or the schedule asked for failed. Owner: worker.
+	ConditionBackupFailed = "BackupFailed"
+	// ConditionBackupsUnscheduled is True while Temporal does not take spec.backups.schedule. Owner: watcher.
+	ConditionBackupsUnscheduled = "BackupsUnscheduled"
 	// ConditionPaused is True while updates are paused. Owner: watcher.
 	ConditionPaused = "Paused"
 	// ConditionOrchestratorUnavailable is True while Temporal cannot be reached. Owner: watcher.
@@ -64,6 +68,10 @@ const (
 	ReasonUpdatesPending = "UpdatesPending"
 	// ReasonUpdatesConfirmed: a check saw pending updates while no run was open; a run is started.
 	ReasonUpdatesConfirmed = "UpdatesConfirmed"
+	// ReasonBackupFailed: the backup failed, or nobody knows how it ended; the message says which.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonScheduleRefused: the schedule cannot be read, or Temporal refuses it.
+	ReasonScheduleRefused = "ScheduleRefused"
 	// ReasonIdle: no run is under way.
 	ReasonIdle = "Idle"
 )

@@ -86,18 +86,47 @@ type DrupalSiteSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Update UpdateSpec `json:"update,omitempty"`
+
+	// backups asks for backups by a schedule, beside those that updates take.
+	// +optional
+	Backups *BackupsSpec `json:"backups,omitempty"`
+}
+
+// BackupsSpec asks for backups by a schedule.
+type BackupsSpec struct {
+	// schedule says when a backup is taken, as a cron expression of five fields.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[-0-9A-Za-z*/,?]+( +[-0-9A-Za-z*/,?]+){4})$`
+	Schedule string `json:"schedule"`
+	// timeZone is the IANA zone of the schedule. Default: UTC.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
+	TimeZone string `json:"timeZone,omitempty"`
+	// keep is how many scheduled backups are kept, apart from the other ones. Those that a failed run refers to are kept besides. Default: 7.
+	// +optional
+	// +kubebuilder:default=7
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	Keep int32 `json:"keep,omitempty"`
+}
+
+// KeepsBackups tells whether the site has a backup volume.
+func (s *DrupalSite) KeepsBackups() bool {
+	return s.Spec.Update.Backup.Policy != BackupNever || s.Spec.Backups != nil
 }
 
 // RuntimeSpec says how Drush is reached.
 type RuntimeSpec struct {
-	// container is the name of the container that has Drush, in the Deployment's pod template. It is never guessed.
+	// container is the name of the container that has Drush, in the Deployment's pod template. It is never guessed. Default: drupal.
 	// +optional
 	// +kubebuilder:default=drupal
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Container string `json:"container,omitempty"`
 
-	// drush is the command that starts Drush, word by word, for example ["vendor/bin/drush"].
+	// drush is the command that starts Drush, word by word, for example ["vendor/bin/drush"]. Default: ["drush"].
 	// +optional
 	// +kubebuilder:default={"drush"}
 	// +kubebuilder:validation:MinItems=1
@@ -139,12 +168,13 @@ type FilesSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName string `json:"storageClassName,omitempty"`
-	// accessMode is the volume's access mode.
+	// accessMode is the volume's access mode. Unless it is ReadWriteMany, the Deployment is created with the strategy Recreate:
+	// pods are stopped before new ones start, and the site is away for as long as that takes. Default: ReadWriteOnce.
 	// +optional
 	// +kubebuilder:default=ReadWriteOnce
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteMany
 	AccessMode string `json:"accessMode,omitempty"`
-	// path is where the container sees the volume.
+	// path is where the container sees the volume. Default: /opt/drupal/web/sites/default/files.
 	// +optional
 	// +kubebuilder:default="/opt/drupal/web/sites/default/files"
 	// +kubebuilder:validation:MaxLength=512
@@ -154,13 +184,13 @@ type FilesSpec struct {
 
 // ServiceSpec is the Service in front of the site.
 type ServiceSpec struct {
-	// port is the Service's port.
+	// port is the Service's port. Default: 80.
 	// +optional
 	// +kubebuilder:default=80
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// targetPort is the port that the container listens on.
+	// targetPort is the port that the container listens on. Default: 8080.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1
@@ -186,7 +216,7 @@ type WorkloadSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	Name string `json:"name,omitempty"`
-	// owner says whether an existing Deployment gets an owner reference to the site (so that it is deleted with it).
+	// owner says whether an existing Deployment gets an owner reference to the site (so that it is deleted with it). Default: Leave.
 	// +optional
 	// +kubebuilder:default=Leave
 	Owner OwnerPolicy `json:"owner,omitempty"`
@@ -238,29 +268,33 @@ type UpdateSpec struct {
 	// window limits when an update may start. Without it, at any time.
 	// +optional
 	Window *WindowSpec `json:"window,omitempty"`
-	// rolloutTimeout limits how long new pods may take to serve.
+	// rolloutTimeout limits how long new pods may take to serve. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('24h')",message="rolloutTimeout must be above 0s and at most 24h"
 	RolloutTimeout metav1.Duration `json:"rolloutTimeout,omitzero"`
-	// cacheRebuildAttempts is how often drush cache:rebuild is tried.
+	// cacheRebuildAttempts is how often drush cache:rebuild is tried. Default: 2.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	CacheRebuildAttempts int32 `json:"cacheRebuildAttempts,omitempty"`
-	// databaseTimeout limits drush updatedb, and the backup before it.
+	// databaseTimeout limits drush updatedb, and the backup before it. Default: 1h.
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('48h')",message="databaseTimeout must be at least 1s and at most 48h"
 	DatabaseTimeout metav1.Duration `json:"databaseTimeout,omitzero"`
+	// preflight asks Drush in the target's image, before the site's own image is changed, whether it bootstraps and which
+	// updates are pending. A target that fails there costs the site nothing.
+	// +optional
+	Preflight bool `json:"preflight,omitempty"`
 	// backup says when and where backups are taken.
 	// +optional
 	// +kubebuilder:default={}
 	Backup BackupSpec `json:"backup,omitempty"`
-	// onDatabaseFailure says what follows a failed database update: restore the backup and roll back, or freeze everything for a person.
+	// onDatabaseFailure says what follows a failed database update: restore the backup and roll back, or freeze everything for a person. Default: Restore.
 	// +optional
 	// +kubebuilder:default=Restore
 	OnDatabaseFailure DatabaseFailurePolicy `json:"onDatabaseFailure,omitempty"`
@@ -268,23 +302,23 @@ type UpdateSpec struct {
 
 // BackupSpec says when and where backups are taken.
 type BackupSpec struct {
-	// policy says when.
+	// policy says when. Default: BeforeDatabaseUpdates.
 	// +optional
 	// +kubebuilder:default=BeforeDatabaseUpdates
 	Policy BackupPolicy `json:"policy,omitempty"`
-	// path is where the backup volume is mounted in the operation's pod, and only there.
+	// path is where the backup volume is mounted in the operation's pod, and only there. Default: /var/lib/drupdate/backups.
 	// +optional
 	// +kubebuilder:default="/var/lib/drupdate/backups"
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && self != '/'",message="path must be absolute and not the root directory"
 	Path string `json:"path,omitempty"`
-	// keep is how many finished backups are kept. Those that a failed update refers to are kept besides.
+	// keep is how many finished backups are kept. Those that a failed update refers to are kept besides. Default: 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	Keep int32 `json:"keep,omitempty"`
-	// size is the requested size of the backup volume.
+	// size is the requested size of the backup volume. Default: 5Gi.
 	// +optional
 	// +kubebuilder:default="5Gi"
 	// +kubebuilder:validation:MaxLength=32
@@ -306,7 +340,7 @@ type WindowSpec struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="duration must be at least 1m and at most 168h"
 	Duration metav1.Duration `json:"duration"`
-	// timeZone is the IANA zone of the schedule.
+	// timeZone is the IANA zone of the schedule. Default: UTC.
 	// +optional
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64

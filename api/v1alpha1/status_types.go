@@ -21,11 +21,14 @@ type DrupalSiteStatus struct {
 	// observedAbort is the value of the annotation drupdate.dev/abort that the watcher acted on last, whether or not a run was open.
 	// +optional
 	ObservedAbort string `json:"observedAbort,omitempty"`
-	// backups are the newest verified backups, newest first, ten at most.
+	// observedSchedule is the schedule of backups that Temporal has, as time zone and cron expression; empty without one.
+	// +optional
+	ObservedSchedule string `json:"observedSchedule,omitempty"`
+	// backups are the newest verified backups, newest first.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=60
+	// +kubebuilder:validation:MaxItems=120
 	Backups []BackupStatus `json:"backups,omitempty"`
 	// conditions are the site's conditions.
 	// +optional
@@ -50,7 +53,7 @@ type ReleaseStatus struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// RunStatus is the newest run of the workflow UpdateSite.
+// RunStatus is the newest run that changed the site: of the workflow UpdateSite, or RestoreSite.
 type RunStatus struct {
 	// workflowID and runID find the run in Temporal.
 	// +optional
@@ -58,12 +61,18 @@ type RunStatus struct {
 	// runID is the run's own id.
 	// +optional
 	RunID string `json:"runID,omitempty"`
+	// url is the run's page in Temporal's Web UI, where the worker knows its address (--temporal-ui-url).
+	// +optional
+	URL string `json:"url,omitempty"`
 	// phase is what the run does, or how it ended.
 	// +optional
 	Phase string `json:"phase,omitempty"`
 	// operation is the run whose database operation may have begun and is not settled yet.
 	// +optional
 	Operation string `json:"operation,omitempty"`
+	// restoring is the backup that this operation puts back because a person asked for it; empty for an update's own.
+	// +optional
+	Restoring string `json:"restoring,omitempty"`
 	// phaseStartedAt is since when the phase holds.
 	// +optional
 	PhaseStartedAt *metav1.Time `json:"phaseStartedAt,omitempty"`
@@ -86,6 +95,21 @@ type RunStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
+// BackupOrigin is what a backup was taken for.
+// +kubebuilder:validation:Enum=Update;Restore;Request;Schedule
+type BackupOrigin string
+
+const (
+	// BackupOfUpdate is taken before a database update.
+	BackupOfUpdate BackupOrigin = "Update"
+	// BackupOfRestore is taken before another one is put back.
+	BackupOfRestore BackupOrigin = "Restore"
+	// BackupOfRequest is taken because a person asked for it.
+	BackupOfRequest BackupOrigin = "Request"
+	// BackupOfSchedule is taken by spec.backups.schedule.
+	BackupOfSchedule BackupOrigin = "Schedule"
+)
+
 // BackupStatus is one verified backup.
 type BackupStatus struct {
 	// name is the file's base name on the backup volume.
@@ -93,6 +117,9 @@ type BackupStatus struct {
 	// release is the release whose code belongs to the backup.
 	// +optional
 	Release string `json:"release,omitempty"`
+	// origin is what it was taken for.
+	// +optional
+	Origin BackupOrigin `json:"origin,omitempty"`
 	// takenAt is when it was taken.
 	// +optional
 	TakenAt metav1.Time `json:"takenAt,omitempty"`

@@ -46,6 +46,7 @@ type config struct {
 	buildID                       string
 	verifyHTTP                    bool
 	webhookURL, webhookSecretFile string
+	temporalUI                    string
 }
 
 func (c *config) commonFlags(f *pflag.FlagSet) {
@@ -73,6 +74,7 @@ func (c *config) workerFlags(f *pflag.FlagSet) {
 	f.IntVar(&c.activities, "concurrent-activities", worker.DefaultActivities, "activities that run at once")
 	f.StringVar(&c.buildID, "build-id", "", "build id in histories; empty means the binary's commit")
 	f.BoolVar(&c.verifyHTTP, "verify-http", false, "ask a site for a page at spec.runtime.uri before an update counts as done")
+	f.StringVar(&c.temporalUI, "temporal-ui-url", "", "address of Temporal's Web UI, for links to runs in status and Events; empty means none")
 	f.StringVar(&c.webhookURL, "webhook-url", "", "address that is told when an update starts, ends, fails or waits for a person; empty means nobody")
 	f.StringVar(&c.webhookSecretFile, "webhook-secret-file", "", "file with the secret that signs what is sent to --webhook-url")
 }
@@ -105,6 +107,9 @@ func (c *config) validateOutlets() error {
 	var problems []error
 	if u, err := url.Parse(c.otlpEndpoint); c.otlpEndpoint != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
 		problems = append(problems, errors.New("--otlp-endpoint must be like http://host:4317"))
+	}
+	if u, err := url.Parse(c.temporalUI); c.temporalUI != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "") {
+		problems = append(problems, errors.New("--temporal-ui-url must be like https://temporal.example.org"))
 	}
 	switch {
 	case c.webhookURL == "" && c.webhookSecretFile != "":

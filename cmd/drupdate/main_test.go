@@ -78,7 +78,9 @@ func TestWhatIsNotUnderstoodIsOneSentenceAndExitCode2(t *testing.T) {
 		"status --frob":                 `unknown flag: --frob: see drupdate status --help`,
 		"pause blog --only x":           `--only is run or updates, not "x"`,
 		"backup take":                   `backup has no command "take": see drupdate backup --help`,
-		"logs a --operation b":          `--operation is one of update, restore, lift, install, not "b"`,
+		"backup create":                 `backup create needs SITE: see drupdate backup create --help`,
+		"backup restore blog":           `backup restore needs BACKUP: see drupdate backup restore --help`,
+		"logs a --operation b":          `--operation is one of update, restore, lift, install, preflight, backup, rewind, not "b"`,
 		"doctor --role boss":            `--role is person, watcher or worker, not "boss"`,
 		"setup temporal --retention 1h": `--retention is at least 24h, not 1h0m0s`,
 		"watcher here":                  `unknown command "here" for "drupdate watcher"`,
@@ -111,9 +113,9 @@ func TestTheFlagsOfTheServersKeepTheirNames(t *testing.T) {
 		"watcher": "codec-keys concurrent-reconciles health-addr kube-burst kube-qps kubeconfig leader-elect leader-elect-namespace log-format log-level metrics-addr " +
 			"otlp-endpoint task-queue temporal-api-key-file watch-namespaces",
 		"worker": "build-id codec-keys concurrent-activities health-addr kube-burst kube-qps kubeconfig log-format log-level metrics-addr otlp-endpoint task-queue " +
-			"temporal-api-key-file verify-http watch-namespaces webhook-secret-file webhook-url",
+			"temporal-api-key-file temporal-ui-url verify-http watch-namespaces webhook-secret-file webhook-url",
 		"all": "build-id codec-keys concurrent-activities concurrent-reconciles health-addr kube-burst kube-qps kubeconfig leader-elect leader-elect-namespace " +
-			"log-format log-level metrics-addr otlp-endpoint task-queue temporal-api-key-file verify-http watch-namespaces webhook-secret-file webhook-url",
+			"log-format log-level metrics-addr otlp-endpoint task-queue temporal-api-key-file temporal-ui-url verify-http watch-namespaces webhook-secret-file webhook-url",
 	} {
 		c, _, err := root.Find([]string{name})
 		require.NoError(t, err)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,9 +45,11 @@ type process struct {
 	log      *zap.Logger
 	kube     *rest.Config
 	temporal client.Client
-	tracing  *tracing.Tracing
-	parts    []part
-	checks   map[string]check
+	// temporalNamespace is the namespace of the client.
+	temporalNamespace string
+	tracing           *tracing.Tracing
+	parts             []part
+	checks            map[string]check
 }
 
 // serve runs parts until a signal, or the first that fails, ends them all.
@@ -114,6 +119,7 @@ func (p *process) connect() error {
 		}
 		options.Interceptors = append(options.Interceptors, traced)
 	}
+	p.temporalNamespace = cmp.Or(options.Namespace, client.DefaultNamespace)
 	if p.temporal, err = client.NewLazyClient(options); err != nil {
 		return fmt.Errorf("read Temporal's settings: %w", err)
 	}
@@ -178,6 +184,10 @@ func (p *process) addWorker() error {
 	}
 	deps := activities.Deps{
 		Client: live, Exec: podexec.New(p.kube, core), Metrics: metrics.NewWorker(ctrlmetrics.Registry), Namespaces: p.cfg.namespaces,
+		Schedules: worker.NewSchedules(p.temporal),
+	}
+	if p.cfg.temporalUI != "" {
+		deps.RunsURL = strings.TrimSuffix(p.cfg.temporalUI, "/") + "/namespaces/" + url.PathEscape(p.temporalNamespace)
 	}
 	if p.cfg.webhookURL != "" {
 		if deps.Webhook, err = webhook.New(p.cfg.webhookURL, p.cfg.webhookSecretFile); err != nil {

@@ -19,6 +19,7 @@ var mends = map[string]string{
 	"ErrImagePull":                     "check that the image exists and that the pods may pull it",
 	"InvalidImageName":                 "correct spec.image or spec.release",
 	"CrashLoopBackOff":                 "read the log of the release's pods",
+	update.ReasonPreflightFailed:       "mend the release: its message says what Drush answered; the site was not changed",
 	update.ReasonRolloutTimeout:        "see what the pods waited for: volume, node, or a slow start (spec.update.rolloutTimeout)",
 	update.ReasonCacheRebuildFailed:    "mend the release: its message is most often a PHP error",
 	update.FailureDrushMissing:         "correct spec.runtime.drush, or the image",
@@ -87,7 +88,7 @@ func (s *session) adviseBusy(site *v1alpha1.DrupalSite, v verdict, add func(what
 		add("read along", "logs")
 	}
 	switch update.Phase(v.state) {
-	case update.PhaseRollingBack, update.PhaseRestoring:
+	case update.PhaseRollingBack, update.PhaseRestoring, update.PhaseRewinding:
 		return // it is being put back in order already
 	case update.PhaseUpdatingDatabase:
 		add("give it up when the database step has ended", "abort")

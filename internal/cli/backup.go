@@ -10,7 +10,8 @@ import (
 )
 
 func backupCommand(cfg Config) *cobra.Command {
-	return family(&cobra.Command{Use: "backup", Short: "The backups of a site's database"}, backupListCommand(cfg))
+	return family(&cobra.Command{Use: "backup", Short: "The backups of a site's database: list, take one, put one back"},
+		backupListCommand(cfg), backupCreateCommand(cfg), backupRestoreCommand(cfg))
 }
 
 func backupListCommand(cfg Config) *cobra.Command {
@@ -43,7 +44,7 @@ func (s *session) backupList(ctx context.Context, name string) error {
 		s.out.say("%s/%s has no backup: %s.", site.Namespace, site.Name, why)
 		return nil
 	}
-	t := &table{head: []string{"BACKUP", "RELEASE", "TAKEN", "SIZE"}}
+	t := &table{head: []string{"BACKUP", "RELEASE", "FOR", "TAKEN", "SIZE"}}
 	if s.output == asWide {
 		t.head = append(t.head, "SHA256")
 	}
@@ -64,7 +65,7 @@ func (s *session) backupRows(site *v1alpha1.DrupalSite) [][]cell {
 		if !b.TakenAt.IsZero() {
 			taken = age(s.now().Sub(b.TakenAt.Time)) + " ago"
 		}
-		rows = append(rows, []cell{text(b.Name), text(orDash(shorten(b.Release))), text(taken), text(size(b.Bytes))})
+		rows = append(rows, []cell{text(b.Name), text(orDash(shorten(b.Release))), text(orDash(string(b.Origin))), text(taken), text(size(b.Bytes))})
 	}
 	return rows
 }

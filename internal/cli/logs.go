@@ -31,13 +31,13 @@ func logsCommand(cfg Config) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs SITE",
 		Short: "Show what the database operation prints, and go on as it does",
-		Long: "Show the log of the newest operation of a site, which is a Job: update, restore, lift or install. It follows until the Job ends,\n" +
+		Long: "Show the log of the newest operation of a site, which is a Job: update, restore, lift, install, preflight, backup or rewind. It follows until the Job ends,\n" +
 			"and waits for one while a run is open. Jobs and their logs stay for three days.",
 		Args:              exactly("SITE"),
 		ValidArgsFunction: s.completeSites,
 	}
 	s.clusterFlags(c)
-	c.Flags().StringVar(&l.operation, "operation", "", "only operations of this kind: update, restore, lift or install")
+	c.Flags().StringVar(&l.operation, "operation", "", "only operations of this kind: update, restore, lift, install, preflight, backup or rewind")
 	c.Flags().BoolVarP(&l.follow, "follow", "f", true, "go on until the operation ends; --follow=false shows what there is")
 	s.complete(c, "operation", func(context.Context) []string { return operations })
 	c.RunE = s.does(func(ctx context.Context, args []string) error {
@@ -51,6 +51,7 @@ func logsCommand(cfg Config) *cobra.Command {
 
 var operations = []string{
 	string(update.OperationUpdate), string(update.OperationRestore), string(update.OperationLift), string(update.OperationInstall),
+	string(update.OperationPreflight), string(update.OperationBackup), string(update.OperationRewind),
 }
 
 // logReader reads the log of one operation.

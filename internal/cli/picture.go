@@ -189,6 +189,9 @@ func (s *session) runRows(site *v1alpha1.DrupalSite, v verdict, open *openRun, s
 	if run != nil {
 		add("workflow", run.WorkflowID)
 		add("run", run.RunID)
+		if run.URL != "" {
+			add("page", run.URL)
+		}
 	}
 	if silence != nil {
 		rows = append(rows, []cell{{"temporal", yellow}, text(silence.Error())})

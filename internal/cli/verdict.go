@@ -129,10 +129,15 @@ func updateFailed(site *v1alpha1.DrupalSite) (verdict, bool) {
 	if found := failures(site); len(found) > 0 {
 		v.state, v.since, v.message = found[0].Reason, &found[0].LastTransitionTime, found[0].Message
 	}
-	if run := site.Status.Run; run != nil && run.FinishedAt != nil {
+	if run := site.Status.Run; run != nil && run.FinishedAt != nil && !rewound(run) {
 		v.state, v.since = run.Phase, run.FinishedAt
 	}
 	return v, true
+}
+
+// rewound tells whether the newest run was no update, and says nothing about one.
+func rewound(run *v1alpha1.RunStatus) bool {
+	return run.Phase == string(update.PhaseRewound) || run.Phase == string(update.PhaseNotRewound)
 }
 
 func notInstalled(site *v1alpha1.DrupalSite) (verdict, bool) {

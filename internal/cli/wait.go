@@ -19,8 +19,11 @@ type patience struct {
 	timeout time.Duration
 }
 
-func (p *patience) flags(c *cobra.Command, what string) {
-	c.Flags().BoolVar(&p.wait, "wait", false, "wait until "+what+", and fail if the update does")
+func (p *patience) flags(c *cobra.Command, what string) { p.flagsFor(c, what, "the update") }
+
+// flagsFor are the flags of a wait for something that fails if whose does.
+func (p *patience) flagsFor(c *cobra.Command, what, whose string) {
+	c.Flags().BoolVar(&p.wait, "wait", false, "wait until "+what+", and fail if "+whose+" does")
 	c.Flags().DurationVar(&p.timeout, "timeout", 0, "how long to wait, for example 30m; 0 means for ever")
 }
 

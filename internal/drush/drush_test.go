@@ -189,15 +189,19 @@ func TestOnlyProofMakesADatabaseEmpty(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
-		`PGPASSWORD=hunter2 pg_dump`:                  `PGPASSWORD=[redacted] pg_dump`,
-		`mysql://drupal:p%40ss@db/drupal`:             `mysql://drupal:[redacted]@db/drupal`,
-		`{"db-password": "a\"b", "db-name": "d"}`:     `{"db-password": "[redacted]", "db-name": "d"}`,
-		`drush si --account-pass=abc -y`:              `drush si --account-pass=[redacted] -y`,
-		`password='a b' host=x`:                       `password=[redacted] host=x`,
-		`[password] => geheim`:                        `[password] => [redacted]`,
-		`(using password: YES)`:                       `(using password: YES)`,
-		`Access denied for user 'drupal'@'localhost'`: `Access denied for user 'drupal'@'localhost'`,
-		`https://example.org:8080/a`:                  `https://example.org:8080/a`,
+		`PGPASSWORD=hunter2 pg_dump`:              `PGPASSWORD=[redacted] pg_dump`,
+		`mysql://drupal:p%40ss@db/drupal`:         `mysql://drupal:[redacted]@db/drupal`,
+		`{"db-password": "a\"b", "db-name": "d"}`: `{"db-password": "[redacted]", "db-name": "d"}`,
+		`drush si --account-pass=abc -y`:          `drush si --account-pass=[redacted] -y`,
+		`password='a b' host=x`:                   `password=[redacted] host=x`,
+		`[password] => geheim`:                    `[password] => [redacted]`,
+		`#0 x.php(9): PDO->__construct('mysql:host=db;d...', 'drupal', 'it\'s (me)', Array)`: `#0 x.php(9): PDO->__construct([redacted])`,
+		`mysqli_connect("db", "drupal", "hunter2"`:                                           `mysqli_connect([redacted]`,
+		`PDO::connect('pgsql:host=db', 'drupal', 'hunt`:                                      `PDO::connect([redacted]`,
+		`PDOException: SQLSTATE[HY000] [2002] in PDO->query()`:                               `PDOException: SQLSTATE[HY000] [2002] in PDO->query([redacted])`,
+		`(using password: YES)`:                                                              `(using password: YES)`,
+		`Access denied for user 'drupal'@'localhost'`:                                        `Access denied for user 'drupal'@'localhost'`,
+		`https://example.org:8080/a`:                                                         `https://example.org:8080/a`,
 	}
 	for in, want := range cases {
 		got := Redact(in)

@@ -17,6 +17,8 @@ var secretShapes = []struct {
 	{regexp.MustCompile(`(?i)("[^"\s]*(?:passw|passwd|secret|token)[^"\s]*"\s*:\s*)"(?:\\.|[^"\\])*"`), `${1}"` + redacted + `"`},
 	// mysql://user:pw@host
 	{regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s:/@'"]*):[^\s@'"]+@`), `${1}:` + redacted + `@`},
+	// PDO->__construct('mysql:host=db', 'user', 'pw', Array), as PHP prints the arguments of calls
+	{regexp.MustCompile(`(?i)(\b(?:pdo\w*(?:->|::)\w+|mysqli\w*(?:->|::)\w+|mysqli_(?:real_)?connect|pg_p?connect)\()(?:'(?:\\.|[^'\\])*(?:'|$)|"(?:\\.|[^"\\])*(?:"|$)|[^()'"])*`), `${1}` + redacted},
 	// 'password' => '…', as PHP prints arrays
 	{regexp.MustCompile(`(?i)(['"\[](?:password|passwd|pass|pwd|secret|token)['"\]]\s*=>\s*)('[^']*'|"[^"]*"|[^\s,)]+)`), `${1}` + redacted},
 	// PGPASSWORD=…, --account-pass=…, password='…'

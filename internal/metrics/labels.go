@@ -30,13 +30,14 @@ const (
 // openPhases are the phases of an open run, endPhases those of one that ended.
 var (
 	openPhases = []update.Phase{
-		update.PhaseWaiting, update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase,
+		update.PhaseWaiting, update.PhasePreflight, update.PhaseRollingOut, update.PhaseRebuildingCaches, update.PhaseCheckingDatabase,
 		update.PhaseUpdatingDatabase, update.PhaseRestoring, update.PhaseRollingBack, update.PhaseVerifying,
+		update.PhaseBackingUp, update.PhaseRewinding,
 	}
 	endPhases = []update.Phase{
 		update.PhaseSucceeded, update.PhaseRolledBack, update.PhaseRollbackFailed, update.PhaseCodeFailed,
 		update.PhaseRestored, update.PhaseFrozen, update.PhaseRestoreFailed, update.PhaseAborted,
-		update.PhaseSuspended, update.PhaseSuperseded,
+		update.PhaseRewound, update.PhaseNotRewound, update.PhaseSuspended, update.PhaseSuperseded,
 	}
 )
 
@@ -45,10 +46,10 @@ var (
 var codeReasons = []string{
 	"ReplicaFailure", "ProgressDeadlineExceeded", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull",
 	"InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "ReplicaSetCreateError",
-	update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
+	update.ReasonPreflightFailed, update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
 	update.ReasonOverruled, update.ReasonStepFailed,
 	update.FailureInvalid, update.FailureForbidden, update.FailureContainerMissing, update.FailureDrushMissing,
-	update.FailureNoAnswer, update.FailureWorkloadConflict,
+	update.FailureNoAnswer, update.FailureWorkloadConflict, update.FailureReplaced, update.FailureOperationOpen,
 }
 
 // otherReasons are the reasons of CodeUpdateFailed and DBUpdatesFailed that each belong to one way to end.
@@ -116,7 +117,11 @@ func PhaseResult(phase, next update.Phase, reason string) string {
 			return Failed
 		}
 		return Succeeded
-	case next == update.PhaseRollingOut:
+	case next == update.PhaseRewound:
+		return Succeeded
+	case phase == update.PhasePreflight && next == update.PhaseRollingOut:
+		return Succeeded
+	case next == update.PhaseRollingOut, next == update.PhasePreflight:
 		return Interrupted // Another target came.
 	case next.Ended() && next != update.PhaseSucceeded, next == update.PhaseRollingBack, next == update.PhaseRestoring:
 		return failedOrAborted(reason)

@@ -20,6 +20,9 @@ func TestHowAPhaseEnds(t *testing.T) {
 		want        string
 	}{
 		"the next step follows":                      {update.PhaseRollingOut, update.PhaseRebuildingCaches, "", metrics.Succeeded},
+		"the target's Drush answers":                 {update.PhasePreflight, update.PhaseRollingOut, "", metrics.Succeeded},
+		"the target's Drush fails":                   {update.PhasePreflight, update.PhaseCodeFailed, update.ReasonPreflightFailed, metrics.Failed},
+		"another target is asked":                    {update.PhaseCheckingDatabase, update.PhasePreflight, "", metrics.Interrupted},
 		"the last step succeeds":                     {update.PhaseVerifying, update.PhaseSucceeded, "", metrics.Succeeded},
 		"it is rolled back":                          {update.PhaseRollingOut, update.PhaseRollingBack, "CrashLoopBackOff", metrics.Failed},
 		"a person aborts it":                         {update.PhaseRollingOut, update.PhaseRollingBack, update.ReasonAborted, metrics.Interrupted},

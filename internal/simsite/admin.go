@@ -2,6 +2,7 @@ package simsite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,11 @@ func (c *call) adminDB(verb string, args []string) int {
 	case verb == "down":
 		return c.done(os.WriteFile(down, nil, 0o666)) //nolint:gosec // shared by pods of other users
 	case verb == "up":
-		return c.done(os.Remove(down))
+		err := os.Remove(down)
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil // twice is once
+		}
+		return c.done(err)
 	case verb == "delete":
 		return c.done(os.Remove(t.file))
 	case verb == "journal":

@@ -43,8 +43,7 @@ func Build(p Params) (*batchv1.Job, error) {
 		return nil, err
 	}
 	one, none, replace := int32(1), int32(0), batchv1.Failed
-	// The script bounds each long step itself; this bound is for what it cannot end.
-	deadline := int64((4*p.Timeout + 30*time.Minute) / time.Second)
+	deadline := int64(p.deadline() / time.Second)
 	ttl := int32(min(p.TTL/time.Second, 1<<31-1)) //nolint:gosec // bounded
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
@@ -59,6 +58,15 @@ func Build(p Params) (*batchv1.Job, error) {
 			Template: *pod,
 		},
 	}, nil
+}
+
+// deadline bounds what the script cannot end; each long step it bounds itself. A preflight has none of those, and whether
+// its pod starts at all is a part of what it asks.
+func (p Params) deadline() time.Duration {
+	if p.Operation == Preflight {
+		return p.Timeout
+	}
+	return 4*p.Timeout + 30*time.Minute
 }
 
 func (p Params) labels() map[string]string {
@@ -110,10 +118,7 @@ func podTemplate(p Params) (*corev1.PodTemplateSpec, error) {
 		RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &seconds,
 		InitContainers: inits, Containers: containers,
 		Volumes: append(used(from.Volumes, slices.Concat(inits, containers)), corev1.Volume{
-			Name: backupVolume,
-			VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.BackupClaim},
-			},
+			Name: backupVolume, VolumeSource: p.backups(),
 		}),
 		ServiceAccountName: from.ServiceAccountName, AutomountServiceAccountToken: from.AutomountServiceAccountToken,
 		ImagePullSecrets: from.ImagePullSecrets, SecurityContext: from.SecurityContext,
@@ -128,6 +133,14 @@ func podTemplate(p Params) (*corev1.PodTemplateSpec, error) {
 	annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false"
 	annotations["karpenter.sh/do-not-disrupt"] = "true"
 	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own, Annotations: annotations}, Spec: spec}, nil
+}
+
+// backups is the backup volume, or a scratch volume in its place.
+func (p Params) backups() corev1.VolumeSource {
+	if p.Operation.scratch() {
+		return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	}
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.BackupClaim}}
 }
 
 // container keeps of the site's container what a command needs, and nothing that serves or watches it.
@@ -163,6 +176,12 @@ func (p Params) env(of []corev1.EnvVar) []corev1.EnvVar {
 		{Name: "DRUPDATE_PROFILE", Value: p.Profile},
 		{Name: "DRUPDATE_TIMEOUT", Value: strconv.FormatInt(max(1, int64(p.Timeout/time.Second)), 10)},
 		{Name: "DRUPDATE_FORCE", Value: strconv.Itoa(btoi(p.Force))},
+	}
+	if p.Operation == Rewind {
+		own = append(own, corev1.EnvVar{Name: "DRUPDATE_SOURCE", Value: p.Source}, corev1.EnvVar{Name: "DRUPDATE_HELD", Value: strconv.Itoa(btoi(p.Held))})
+	}
+	if p.Scheduled {
+		own = append(own, corev1.EnvVar{Name: "DRUPDATE_CLASS", Value: "scheduled"})
 	}
 	of = slices.DeleteFunc(of, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "DRUPDATE_") })
 	return append(of, own...)

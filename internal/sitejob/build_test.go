@@ -108,7 +108,11 @@ func TestBuildGolden(t *testing.T) {
 	t.Parallel()
 	install := plainParams()
 	install.Operation, install.Profile, install.Name = Install, "standard", Name("shop", "run-1", "install")
-	cases := map[string]Params{"update": plainParams(), "restore": fullParams(), "install": install}
+	preflight := fullParams()
+	preflight.Operation, preflight.Name, preflight.BackupClaim = Preflight, Name("shop", "run-2", "preflight"), ""
+	rewind := plainParams()
+	rewind.Operation, rewind.Name, rewind.Source, rewind.Held, rewind.Scheduled = Rewind, Name("shop", "run-1", "rewind"), "shop-10.3.5-def", true, true
+	cases := map[string]Params{"update": plainParams(), "restore": fullParams(), "install": install, "preflight": preflight, "rewind": rewind}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

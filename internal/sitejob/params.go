@@ -28,7 +28,22 @@ const (
 	Install Operation = "install"
 	// Lift puts the recorded maintenance flag back, after the code was rolled back.
 	Lift Operation = "lift"
+	// Preflight asks Drush whether it bootstraps and which updates are pending. It changes nothing, and mounts no backups.
+	Preflight Operation = "preflight"
 )
+
+// Operations that a person, or a schedule, asks for.
+const (
+	// TakeBackup takes a backup beside the running site.
+	TakeBackup Operation = "backup"
+	// Rewind puts the backup of the name Source back, after a safety backup. Maintenance mode stays on, for Lift to end.
+	Rewind Operation = "rewind"
+)
+
+var operations = []Operation{Update, Restore, Install, Lift, Preflight, TakeBackup, Rewind}
+
+// scratch tells whether the operation has no business with backups: what it writes on the way is gone with its pod.
+func (o Operation) scratch() bool { return o == Preflight }
 
 // BackupPolicy says whether Update takes a backup first.
 type BackupPolicy string
@@ -60,13 +75,19 @@ type Params struct {
 	// Drush is how Drush is called.
 	Drush drush.Command
 	// BackupClaim is the claim that is mounted at BackupPath, in this Job only. Both are required: the journal that
-	// keeps updatedb from running twice lies there, whatever the policy.
+	// keeps updatedb from running twice lies there, whatever the policy. Preflight needs no claim, and gets none.
 	BackupClaim, BackupPath string
 	// BackupName is the base name of backup and journal; see BackupName. Restore and Lift need that of the update.
 	BackupName string
-	// BackupPolicy of Update. Empty means BackupBeforeUpdates.
+	// Source is the base name of the backup that Rewind puts back.
+	Source string
+	// Held says that an operation that failed left the site in maintenance mode: Rewind takes the flag from its record.
+	Held bool
+	// Scheduled backups are kept apart from the others.
+	Scheduled bool
+	// BackupPolicy of Update and Rewind. Empty means BackupBeforeUpdates.
 	BackupPolicy BackupPolicy
-	// Keep is the number of finished backups that stay. Zero means DefaultKeep.
+	// Keep is the number of finished backups, scheduled or not, that stay. Zero means DefaultKeep.
 	Keep int
 	// Profile is the installation profile of Install. Empty means minimal.
 	Profile string
@@ -121,12 +142,13 @@ func (p Params) validate() error {
 	}
 	check(p.Name != "" && len(p.Name) <= maxName && label(p.Name) == p.Name, "name")
 	check(p.Site != "", "site")
-	check(slices.Contains([]Operation{Update, Restore, Install, Lift}, p.Operation), "operation")
+	check(slices.Contains(operations, p.Operation), "operation")
 	check(p.Container != "", "container")
 	check(p.Image != "", "image")
-	check(p.BackupClaim != "", "backup claim")
+	check(p.BackupClaim != "" || p.Operation.scratch(), "backup claim")
 	check(plainPath.MatchString(p.BackupPath) && path.Clean(p.BackupPath) == p.BackupPath, "backup path")
 	check(plainName.MatchString(p.BackupName), "backup name")
+	check(p.Operation != Rewind || (plainName.MatchString(p.Source) && p.Source != p.BackupName), "source")
 	check(p.BackupPolicy == BackupBeforeUpdates || p.BackupPolicy == BackupNever, "backup policy")
 	check(profile.MatchString(p.Profile), "profile")
 	check(p.Deployment != nil, "deployment")

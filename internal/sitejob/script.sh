@@ -3,7 +3,7 @@
 # SC2015: "a && b || failed" is meant so: failed runs when either fails. SC2016: text for other programs stays as it
 # is. SC2020: tr is meant to replace characters.
 #
-# One operation on one Drupal site: update, restore, install or lift. POSIX sh; dash and busybox ash run it.
+# One operation on one Drupal site: update, restore, install, lift, preflight, backup or rewind. POSIX sh; dash and busybox ash run it.
 #
 # The positional parameters are the Drush command: its words, --uri= and --root=. Everything else comes from the
 # environment. No text of either is ever run as shell code. Every function gets the Drush command as its own
@@ -16,6 +16,7 @@
 #   NAME.opened       the update is proven complete, and the site is about to leave maintenance mode
 #   NAME.finished     the update ended well, and its result; NAME.restored: the backup was put back
 #   NAME.lifted       the recorded flag was put back after all
+#   NAME.source       rewind: the backup that it is putting back; gone once a rewind ended well
 LC_ALL=C.UTF-8
 COLUMNS=1000
 HOME=${HOME:-/tmp}
@@ -30,6 +31,14 @@ KEEP=${DRUPDATE_KEEP:-3}
 PROFILE=${DRUPDATE_PROFILE:-minimal}
 TIMEOUT=${DRUPDATE_TIMEOUT:-3600}
 FORCE=${DRUPDATE_FORCE:-0}
+# The backup that rewind puts back; NAME is then that of its own journal, and of the safety backup.
+CHOSEN=${DRUPDATE_SOURCE-}
+# 1: an operation that failed left the site in maintenance mode, so that the flag of today is not the site's own.
+HELD=${DRUPDATE_HELD:-0}
+# Backups are kept by class: empty, or scheduled.
+CLASS=${DRUPDATE_CLASS-}
+# The backup whose notes meta reads.
+FROM=$NAME
 # Kubernetes replaces a name in dollar and brackets, and a doubled dollar, in a command: this text holds neither.
 #
 # How long a short question may take, and how long a killed group may take to end, in seconds.
@@ -368,7 +377,7 @@ note_down() {
 
 has() { [ -e "$DIR/$NAME.$1" ]; }
 
-meta() { sed -n "s/^$1=//p" "$DIR/$NAME.meta" 2>/dev/null | head -n 1; }
+meta() { sed -n "s/^$1=//p" "$DIR/$FROM.meta" 2>/dev/null | head -n 1; }
 
 bad() {
   ERROR=$1
@@ -377,10 +386,10 @@ bad() {
 
 check_parameters() {
   case $OPERATION in
-    update | restore | install | lift) ;;
+    update | restore | install | lift | preflight | backup | rewind) ;;
     *)
       OPERATION=unknown
-      bad 'DRUPDATE_OPERATION is none of update, restore, install, lift'
+      bad 'DRUPDATE_OPERATION is none of update, restore, install, lift, preflight, backup, rewind'
       ;;
   esac
   case $NAME in
@@ -390,6 +399,16 @@ check_parameters() {
   esac
   [ "${#NAME}" -le 200 ] || bad 'DRUPDATE_BACKUP_NAME is longer than 200 characters'
   B_NAME=$NAME
+  case $OPERATION:$CHOSEN in
+    rewind:"$NAME" | rewind: | rewind:[!A-Za-z0-9]* | rewind:*[!A-Za-z0-9._-]*)
+      bad 'DRUPDATE_SOURCE is not the name of another backup'
+      ;;
+  esac
+  [ "${#CHOSEN}" -le 200 ] || bad 'DRUPDATE_SOURCE is longer than 200 characters'
+  case $HELD:$CLASS in
+    [01]: | [01]:scheduled) ;;
+    *) bad 'DRUPDATE_HELD is neither 0 nor 1, or DRUPDATE_CLASS neither empty nor scheduled' ;;
+  esac
   case $DIR in
     *[!A-Za-z0-9/._-]* | *..* | *//* | / | '') bad 'DRUPDATE_BACKUP_DIR is not a plain absolute path' ;;
     /*) ;;
@@ -424,12 +443,12 @@ lock() {
   fi
 }
 
-# What undoes an operation waits for the one before it to be gone: a pod that is being ended outlives its Job.
+# What undoes or repeats an operation waits for the one before it to be gone: a pod that is being ended outlives its Job.
 lock_in_time() {
   waited=0
   until lock; do
     case $OPERATION in
-      restore | lift) ;;
+      restore | lift | backup | rewind) ;;
       *) return 1 ;;
     esac
     [ "$STOPPED" = 0 ] && [ "$waited" -lt "$PATIENCE" ] || return 1
@@ -506,10 +525,11 @@ file_of() {
 backup_is_sound() {
   file=$(meta file)
   case $file in
-    "$NAME".sql | "$NAME".pgdump | "$NAME".sqlite) ;;
+    "$FROM".sql | "$FROM".pgdump | "$FROM".sqlite) ;;
     *) return 1 ;;
   esac
-  [ -f "$DIR/$file" ] && [ -n "$B_SHA" ] && [ "$(sha256_of "$DIR/$file")" = "$B_SHA" ]
+  named=$(meta sha256 | tr -cd '0-9a-f')
+  [ -f "$DIR/$file" ] && [ -n "$named" ] && [ "$(sha256_of "$DIR/$file")" = "$named" ]
 }
 
 # Learns the path of the SQLite file into SQLITE.
@@ -657,14 +677,23 @@ bytes=$B_BYTES
 sha256=$B_SHA
 takenAt=$B_TAKEN
 tables=$TABLES
+class=$CLASS
 sqlite=${SQLITE-}"; then
     ERROR='the backup failed: its checksum or its journal could not be written'
     fail backup "$@"
   fi
 }
 
-# Keeps the newest backups and removes the others. A backup that a failed update may still need is never removed.
-# It counts among the kept ones only when its run has ended.
+# Tells whether a rewind that has not ended well was putting this backup back.
+is_wanted() {
+  for s in "$DIR"/*.source; do
+    [ -e "$s" ] && [ "$(cat "$s")" = "$1" ] && return 0
+  done
+  return 1
+}
+
+# Keeps the newest backups of our class and removes its others. A backup that a failed update, or a failed rewind, may
+# still need is never removed. It counts among the kept ones only when its run has ended.
 retain() {
   rm -f "$DIR"/*.partial "$DIR"/*.tmp
   kept=0
@@ -674,6 +703,7 @@ retain() {
     case $m in "$DIR"/*) ;; *) continue ;; esac
     b=${m%.meta}
     [ "$b.meta" = "$m" ] || continue
+    [ "$(sed -n 's/^class=//p' "$m" | head -n 1)" = "$CLASS" ] || continue
     if [ "$b" = "$DIR/$NAME" ]; then
       kept=$((kept + 1))
       continue
@@ -681,6 +711,7 @@ retain() {
     if [ -e "$b.started" ] && [ ! -e "$b.opened" ] && [ ! -e "$b.finished" ] && [ ! -e "$b.restored" ]; then
       continue
     fi
+    ! is_wanted "${b##*/}" || continue
     kept=$((kept + 1))
     [ "$kept" -gt "$KEEP" ] || continue
     for suffix in sql pgdump sqlite sha256 maintenance started opened finished restored lifted meta; do
@@ -898,6 +929,14 @@ restore() {
 }
 
 verify_restore() {
+  prove_restored "$@"
+  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  TOUCHED=false OK=true
+  finish 'done'
+}
+
+# Ends the script unless the restored database is whole, and the site in maintenance mode on it.
+prove_restored() {
   step verify
   expected=$(meta tables)
   count_tables own "$@" && [ "$TABLES" -gt 0 ] && [ "$TABLES" -ge "${expected:-1}" ] || {
@@ -912,14 +951,11 @@ verify_restore() {
     blame 'Drupal does not bootstrap on the restored database'
     finish verify
   }
-  # The backup was taken in maintenance mode; the code is not rolled back yet, so it stays on.
+  # The flag came with the backup. Whether the code fits is not known yet, so maintenance mode stays on.
   set_flag 1 "$@" || {
     blame 'maintenance mode could not be switched on'
     finish verify
   }
-  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-  TOUCHED=false OK=true
-  finish 'done'
 }
 
 # Drops every table and counts them, because sql:drop succeeds without a database too. The site's pods still run, and
@@ -1016,6 +1052,156 @@ restore_sqlite() {
   rm -f "$SQLITE-wal" "$SQLITE-shm" "$SQLITE-journal"
   mv "$SQLITE.partial" "$SQLITE" 2>"$W/err" || return 1
   flush "${SQLITE%/*}"
+}
+
+# A backup beside the running site. The dump is one consistent look at the database, so the site stays open.
+backup() {
+  step preflight
+  site_is_healthy "$@" || {
+    blame 'Drupal does not bootstrap'
+    fail preflight "$@"
+  }
+  database_answers "$@" || {
+    blame 'the database cannot be queried'
+    fail preflight "$@"
+  }
+  command -v sha256sum >/dev/null 2>&1 || {
+    ERROR='the image has no "sha256sum"'
+    fail preflight "$@"
+  }
+  take_backup "$@"
+  retain
+  OK=true
+  finish 'done'
+}
+
+# Closes the site before its database is replaced, and records the flag that it is to have afterwards. A database that
+# cannot tell its flag is not asked to keep one either: it may be what the backup is wanted for.
+close_site() {
+  step maintenance
+  told=1
+  read_flag "$@" || told=0
+  if ! has maintenance; then
+    REC=0
+    [ "$told" = 0 ] || REC=$MAINT
+    if [ "$HELD" = 1 ]; then
+      # Our own names hold no blanks, and the newest record is that of the operation that left the site closed.
+      # shellcheck disable=SC2012
+      last=$(ls -t "$DIR"/*.maintenance 2>/dev/null | head -n 1)
+      REC=0
+      [ -z "$last" ] || REC=$(cat "$last")
+    fi
+    note_down maintenance "$REC" || {
+      ERROR='the journal could not be written'
+      fail maintenance "$@"
+    }
+  fi
+  case $REC in
+    0 | 1) ;;
+    *)
+      ERROR='the recorded maintenance flag is neither 0 nor 1'
+      fail maintenance "$@"
+      ;;
+  esac
+  # What a failed operation left on stays on when this one fails as well.
+  [ "$HELD" = 1 ] || [ "$told" = 0 ] || FLAG_IS_OURS=1
+  if ! set_flag 1 "$@"; then
+    [ "$told" = 0 ] || {
+      blame 'maintenance mode could not be switched on'
+      fail maintenance "$@"
+    }
+    MAINT=unknown
+    return 0
+  fi
+  ask "$@" cache:clear bin page # best effort: pages in the cache would still be served
+}
+
+# Puts a backup back that a person chose. Beginning again begins with that backup, and takes no second safety backup: what
+# a first attempt left is not worth one.
+rewind() {
+  if has restored; then
+    OK=true
+    read_flag "$@"
+    finish already-restored
+  fi
+  step preflight
+  database_answers "$@" || {
+    blame 'the database cannot be queried'
+    fail preflight "$@"
+  }
+  FROM=$CHOSEN
+  backup_is_sound || {
+    ERROR='there is no sound backup of that name'
+    fail preflight "$@"
+  }
+  [ "$DRIVER" = "$(meta driver)" ] || {
+    ERROR='the backup is of another database driver'
+    fail preflight "$@"
+  }
+  FROM=$NAME
+  close_site "$@"
+  if [ "$POLICY" = Never ]; then
+    B_NAME=''
+  elif ! has started; then
+    take_backup "$@"
+  fi
+  [ "$STOPPED" = 0 ] || {
+    blame 'no restore'
+    fail backup "$@"
+  }
+  put_back "$@"
+}
+
+put_back() {
+  step restore
+  note_down source "$CHOSEN" && note_down started "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || {
+    ERROR='the journal could not be written'
+    has started || rm -f "$DIR/$NAME.source"
+    fail restore "$@"
+  }
+  TOUCHED=true
+  FROM=$CHOSEN
+  SOURCE=$DIR/$(meta file)
+  "restore_$DRIVER" "$@" || {
+    blame 'the restore failed'
+    finish restore
+  }
+  prove_restored "$@"
+  # What failed before this rewind is settled by it, and its safety backup is one like others.
+  for s in "$DIR"/*.source; do
+    [ -e "$s" ] || continue
+    date -u +%Y-%m-%dT%H:%M:%SZ >"${s%.source}.restored"
+    rm -f "$s"
+  done
+  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  OK=true
+  finish 'done'
+}
+
+# Prints the names of the updates that count_pending has seen, ten at most.
+pending_names() {
+  tr ',{}' '\n\n\n' <"$W/flat" | sed -n 's/^"\([A-Za-z0-9_]*\)":$/\1/p' | head -n 10 | tr '\n' ' ' | sed 's/ $//; s/ /, /g'
+}
+
+# Asks, and nothing else: the site serves from other code meanwhile, and none of its state is this code's to change.
+preflight() {
+  step preflight
+  site_is_healthy "$@" || {
+    blame 'Drupal does not bootstrap'
+    finish preflight
+  }
+  ! code_is_missing "$@" || {
+    ERROR='an enabled module or theme has no code in this image'
+    finish preflight
+  }
+  step pending
+  count_pending "$@" || {
+    blame 'it cannot be said which updates are pending'
+    finish pending
+  }
+  [ "$PENDING" = 0 ] || NOTE=$(pending_names)
+  OK=true
+  finish 'done'
 }
 
 install() {

@@ -26,6 +26,7 @@ const (
 	StepBusy             = "busy"               // another script holds the site's lock
 	StepParameters       = "parameters"         // the script refused its environment
 	StepPreflight        = "preflight"
+	StepPending          = "pending" // Preflight: which updates are pending could not be said
 	StepMaintenance      = "maintenance"
 	StepBackup           = "backup"
 	StepUpdatedb         = "updatedb"
@@ -176,6 +177,9 @@ func judge(r Result, exitCode int32, failed *batchv1.JobCondition) (State, strin
 		return Succeeded, r.Note
 	case r.OK:
 		return Unknown, "the job says that it did well and ended badly" + reason(failed)
+	}
+	if strings.HasPrefix(r.Error, r.Step+" ") {
+		return Failed, r.Error
 	}
 	return Failed, r.Step + ": " + r.Error
 }

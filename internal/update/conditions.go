@@ -7,6 +7,7 @@ const (
 	ConditionCodeUpdateFailed = "CodeUpdateFailed"
 	ConditionDBUpdatesPending = "DBUpdatesPending"
 	ConditionDBUpdatesFailed  = "DBUpdatesFailed"
+	ConditionBackupFailed     = "BackupFailed"
 )
 
 // Condition statuses.
@@ -23,6 +24,7 @@ const (
 	ReasonHalfInstalled = "HalfInstalled"
 	ReasonInstallFailed = "InstallFailed"
 	ReasonProbeFailed   = "ProbeFailed"
+	ReasonBackupFailed  = "BackupFailed"
 	// ReasonUpdatesPending: a run saw pending updates.
 	ReasonUpdatesPending = "UpdatesPending"
 	// ReasonUpdatesConfirmed: a check, made while no run was open, saw pending updates; the watcher starts a run.

@@ -16,12 +16,24 @@ const (
 	FailureNoAnswer = "NoAnswer"
 	// FailureWorkloadConflict: the Deployment belongs to another site or controller.
 	FailureWorkloadConflict = "WorkloadConflict"
+	// FailureRefused: a backup or restore that may not be made; nothing was begun.
+	FailureRefused = "Refused"
+	// FailureBackup: a backup failed.
+	FailureBackup = "BackupFailed"
 	// FailureCronBusy: a Job of one of the site's CronJobs did not end in time; nothing but the suspension was changed.
 	FailureCronBusy = "CronBusy"
+	// FailureReplaced: the Deployment's pod template carries another release than the one that was rolled out: it was made
+	// anew, or somebody set another image. No pod of the release will come.
+	FailureReplaced = "ReleaseReplaced"
+	// FailureOperationOpen: the resource names a database operation that the caller does not know of, as after a reset of
+	// its workflow to a point before that. Nothing was written; the caller looks again and settles the operation first.
+	FailureOperationOpen = "OperationOpen"
 )
 
 // Reasons of CodeUpdateFailed, besides the rollout's own (ImagePullBackOff, CrashLoopBackOff, …).
 const (
+	// ReasonPreflightFailed: the target's Drush did not bootstrap, or could not be asked; the site's code was never changed.
+	ReasonPreflightFailed = "PreflightFailed"
 	// ReasonRolloutTimeout: the pods were not available in time.
 	ReasonRolloutTimeout = "RolloutTimeout"
 	// ReasonCacheRebuildFailed: drush cache:rebuild failed in every attempt.

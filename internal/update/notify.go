@@ -55,7 +55,7 @@ func NotificationOf(r Report) (Notification, bool) {
 		n.Kind = NotifyStarted
 	case r.Phase.NeedsPerson():
 		n.Kind = NotifyWaiting
-	case r.Phase == PhaseSucceeded, r.Phase == PhaseAborted, r.Phase == PhaseSuspended, r.Phase == PhaseSuperseded:
+	case r.Phase == PhaseSucceeded, r.Phase == PhaseRewound, r.Phase == PhaseAborted, r.Phase == PhaseSuspended, r.Phase == PhaseSuperseded:
 		n.Kind = NotifyFinished
 	default:
 		n.Kind = NotifyFailed

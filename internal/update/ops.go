@@ -32,7 +32,17 @@ const (
 	ResumeCron Op[Site, None] = "ResumeCron"
 	// RunOperation runs, or finds again, the Job of an operation and waits for its verdict.
 	RunOperation Op[Operation, OperationResult] = "RunOperation"
+	// FindBackup looks a backup of status.backups up; one without a name means that there is none.
+	FindBackup Op[BackupQuery, Backup] = "FindBackup"
+	// RemoveSchedule removes the schedule of a site that is gone. Twice is once.
+	RemoveSchedule Op[Site, None] = "RemoveSchedule"
 )
+
+// BackupQuery names a backup.
+type BackupQuery struct {
+	Site Site   `json:"site"`
+	Name string `json:"name"`
+}
 
 // Report is one write of what the worker owns. What it does not mention stays.
 type Report struct {
@@ -53,12 +63,17 @@ type Report struct {
 	// Operation replaces status.run.operation unless nil; the empty string clears it.
 	Operation *string `json:"operation,omitempty"`
 	// Unsecured goes with Operation: it takes no backup.
-	Unsecured bool    `json:"unsecured,omitempty"`
+	Unsecured bool `json:"unsecured,omitempty"`
+	// Restoring goes with Operation: the backup that it puts back because a person asked for it.
+	Restoring string  `json:"restoring,omitempty"`
 	Backup    *Backup `json:"backup,omitempty"`
 	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
-	Step        string `json:"step,omitempty"`
-	Maintenance string `json:"maintenance,omitempty"`
-	Event       *Event `json:"event,omitempty"`
+	Step string `json:"step,omitempty"`
+	// Known is the operation that the run knows to be open, empty if none. Where the resource names another one, the report
+	// is refused with FailureOperationOpen; nil is not compared.
+	Known       *string `json:"known,omitempty"`
+	Maintenance string  `json:"maintenance,omitempty"`
+	Event       *Event  `json:"event,omitempty"`
 	// OnlyIdle skips the write when the annotation updateInProgress is set: a check never overrules a run.
 	OnlyIdle bool `json:"onlyIdle,omitempty"`
 }
@@ -98,6 +113,8 @@ type Change struct {
 	Generation int64  `json:"generation,omitempty"`
 	// Replaced is set in the result when the Deployment has another UID than asked for; nothing was written then.
 	Replaced bool `json:"replaced,omitempty"`
+	// Known is as in Report.
+	Known *string `json:"known,omitempty"`
 }
 
 // RolloutWait asks for the end of a rollout.
@@ -216,6 +233,12 @@ const (
 	OperationLift OperationKind = "lift"
 	// OperationInstall: site:install in a database that is proven empty.
 	OperationInstall OperationKind = "install"
+	// OperationPreflight: ask Drush whether it bootstraps and which updates are pending. It changes nothing, and has no backup volume.
+	OperationPreflight OperationKind = "preflight"
+	// OperationBackup: a backup beside the running site.
+	OperationBackup OperationKind = "backup"
+	// OperationRewind: maintenance mode on, a safety backup, drop, and put the backup Source back; maintenance mode stays on.
+	OperationRewind OperationKind = "rewind"
 )
 
 // Operation is remote work that must happen once. RunID, Kind and Attempt name its Job, so asking twice is asking once.
@@ -233,6 +256,13 @@ type Operation struct {
 	Timeout time.Duration `json:"timeout"`
 	// Unsecured is set for a site without backups: the journal then lives no longer than the Job's pod.
 	Unsecured bool `json:"unsecured,omitempty"`
+	// Source is the backup that a rewind puts back, and NoSafetyBackup leaves out the backup before it.
+	Source         string `json:"source,omitempty"`
+	NoSafetyBackup bool   `json:"noSafetyBackup,omitempty"`
+	// Held says that a failed operation left the site in maintenance mode: its record, and not the flag, tells how the site was.
+	Held bool `json:"held,omitempty"`
+	// Scheduled backups are kept apart from the others.
+	Scheduled bool `json:"scheduled,omitempty"`
 	// Attempt is above 1 where the Jobs of earlier attempts vanished, and the operation is one that may be repeated.
 	Attempt int `json:"attempt,omitempty"`
 	// MustExist forbids creating the Job: one that vanished is then Unknown.
@@ -251,12 +281,15 @@ type OperationResult struct {
 	Backup      *Backup `json:"backup,omitempty"`
 	Message     string  `json:"message,omitempty"`
 	Job         string  `json:"job,omitempty"`
+	// Pending is the number of updates that a preflight found.
+	Pending int `json:"pending,omitempty"`
 }
 
 // Backup is a verified backup.
 type Backup struct {
 	Name    string    `json:"name"`
 	Release string    `json:"release,omitempty"`
+	Origin  string    `json:"origin,omitempty"`
 	TakenAt time.Time `json:"takenAt"`
 	Bytes   int64     `json:"bytes"`
 	SHA256  string    `json:"sha256"`

@@ -5,14 +5,20 @@ type Phase string
 
 // Phases of an open run.
 const (
-	PhaseWaiting          Phase = "Waiting"
+	PhaseWaiting Phase = "Waiting"
+	// PhasePreflight: a Job asks the target's Drush, before anything of the site is changed.
+	PhasePreflight        Phase = "Preflight"
 	PhaseRollingOut       Phase = "RollingOut"
 	PhaseRebuildingCaches Phase = "RebuildingCaches"
 	PhaseCheckingDatabase Phase = "CheckingDatabase"
 	PhaseUpdatingDatabase Phase = "UpdatingDatabase"
 	PhaseRestoring        Phase = "RestoringDatabase"
 	PhaseRollingBack      Phase = "RollingBack"
-	PhaseVerifying        Phase = "Verifying"
+	// PhaseBackingUp: a backup is taken. Only Temporal shows it: the site is not changed.
+	PhaseBackingUp Phase = "BackingUp"
+	// PhaseRewinding: a backup that a person chose is put back.
+	PhaseRewinding Phase = "RestoringBackup"
+	PhaseVerifying Phase = "Verifying"
 )
 
 // Phases of a run that has ended.
@@ -31,6 +37,10 @@ const (
 	PhaseFrozen Phase = "Frozen"
 	// PhaseRestoreFailed: database update and restore failed; maintenance mode stays on.
 	PhaseRestoreFailed Phase = "RestoreFailed"
+	// PhaseRewound: a backup that a person chose was put back, and the site serves on it.
+	PhaseRewound Phase = "BackupRestored"
+	// PhaseNotRewound: a backup was to be put back and could not be; the database is as it was.
+	PhaseNotRewound Phase = "NotRestored"
 	// PhaseAborted: a person ended the run; the site runs the failsafe release.
 	PhaseAborted Phase = "Aborted"
 	// PhaseSuspended: the Deployment is scaled to zero or paused; nothing was judged.
@@ -40,13 +50,15 @@ const (
 )
 
 // DatabasePhase tells whether a run in this phase may have started a database operation.
-func (p Phase) DatabasePhase() bool { return p == PhaseUpdatingDatabase || p == PhaseRestoring }
+func (p Phase) DatabasePhase() bool {
+	return p == PhaseUpdatingDatabase || p == PhaseRestoring || p == PhaseRewinding
+}
 
 // Ended tells whether the phase is one of a run that has ended.
 func (p Phase) Ended() bool {
 	switch p {
 	case PhaseSucceeded, PhaseRolledBack, PhaseRollbackFailed, PhaseCodeFailed, PhaseRestored, PhaseFrozen, PhaseRestoreFailed,
-		PhaseAborted, PhaseSuspended, PhaseSuperseded:
+		PhaseRewound, PhaseNotRewound, PhaseAborted, PhaseSuspended, PhaseSuperseded:
 		return true
 	default:
 		return false

@@ -31,6 +31,8 @@ type State struct {
 	Operation string `json:"operation,omitempty"`
 	// Unsecured is status.run.unsecured: that operation takes no backup, whatever the spec says by now.
 	Unsecured bool `json:"unsecured,omitempty"`
+	// Restoring is status.run.restoring: that operation puts this backup back. Empty for an update's own.
+	Restoring string `json:"restoring,omitempty"`
 	// CodeFailed, DatabaseFailed and Pending are the reasons of those conditions; empty means the condition is absent.
 	CodeFailed     string `json:"codeFailed,omitempty"`
 	DatabaseFailed string `json:"databaseFailed,omitempty"`
@@ -44,8 +46,12 @@ type Settings struct {
 	RolloutTimeout       time.Duration `json:"rolloutTimeout"`
 	DatabaseTimeout      time.Duration `json:"databaseTimeout"`
 	CacheRebuildAttempts int           `json:"cacheRebuildAttempts"`
+	// Preflight asks the target's Drush before the image is changed.
+	Preflight bool `json:"preflight,omitempty"`
 	// Backup is false with backup policy Never.
 	Backup bool `json:"backup"`
+	// BackupVolume is false for a site that has none: policy Never, and no schedule.
+	BackupVolume bool `json:"backupVolume,omitempty"`
 	// Restore is false with onDatabaseFailure Freeze.
 	Restore bool `json:"restore"`
 }

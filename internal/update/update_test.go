@@ -16,6 +16,9 @@ func TestBackupNamesAreDerivedAndDiffer(t *testing.T) {
 	require.Equal(t, "blog-10.3.6-0198a7f2", update.BackupName(site, "10.3.6", update.OperationID(run, 1)))
 	require.Equal(t, "blog-10.3.6-0198a7f2-2", update.BackupName(site, "10.3.6", update.OperationID(run, 2)))
 	require.Equal(t, "blog-initial-0198a7f2", update.BackupName(site, "", run))
+	require.Equal(t, "blog-10.3.6-0198a7f2-4d5e6f", update.RequestedBackupName(site, "10.3.6", run))
+	require.NotEqual(t, update.RequestedBackupName(site, "10.3.6", run), update.RequestedBackupName(site, "10.3.6", "0198a7f2-3c1d-7e55-9d1b-0a2b3c000000"),
+		"two of one minute")
 }
 
 func TestTheContractSpeaksOfTheConditionsOfTheResource(t *testing.T) {
@@ -26,6 +29,7 @@ func TestTheContractSpeaksOfTheConditionsOfTheResource(t *testing.T) {
 		v1alpha1.ConditionCodeUpdateFailed: update.ConditionCodeUpdateFailed,
 		v1alpha1.ConditionDBUpdatesPending: update.ConditionDBUpdatesPending,
 		v1alpha1.ConditionDBUpdatesFailed:  update.ConditionDBUpdatesFailed,
+		v1alpha1.ConditionBackupFailed:     update.ConditionBackupFailed,
 		v1alpha1.ReasonInstalled:           update.ReasonInstalled,
 		v1alpha1.ReasonNotInstalled:        update.ReasonNotInstalled,
 		v1alpha1.ReasonHalfInstalled:       update.ReasonHalfInstalled,
@@ -37,6 +41,7 @@ func TestTheContractSpeaksOfTheConditionsOfTheResource(t *testing.T) {
 		update.ConditionInitialized: "Initialized", update.ConditionUpdating: "Updating",
 		update.ConditionCodeUpdateFailed: "CodeUpdateFailed", update.ConditionDBUpdatesPending: "DBUpdatesPending",
 		update.ConditionDBUpdatesFailed: "DBUpdatesFailed",
+		update.ConditionBackupFailed:    "BackupFailed",
 		update.ReasonInstalled:          "Installed", update.ReasonNotInstalled: "NotInstalled", update.ReasonHalfInstalled: "HalfInstalled",
 		update.ReasonInstallFailed: "InstallFailed", update.ReasonProbeFailed: "ProbeFailed",
 		update.ReasonUpdatesPending: "UpdatesPending", update.ReasonUpdatesConfirmed: "UpdatesConfirmed",

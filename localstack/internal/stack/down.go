@@ -30,7 +30,7 @@ func (s *Stack) Down(ctx context.Context, purge bool) error {
 	if err := errors.Join(failures...); err != nil || !purge {
 		return err
 	}
-	for _, name := range []string{"pki", "kubeconfig", "logs", "etcd", "temporal.db", "temporal.db-shm", "temporal.db-wal", "volumes", "pods", "databases", "run"} {
+	for _, name := range []string{"pki", "kubeconfig", "logs", "etcd", "temporal.db", "temporal.db-shm", "temporal.db-wal", "temporal.db-journal", "volumes", "pods", "databases", "run"} {
 		if err := os.RemoveAll(s.path(name)); err != nil {
 			return fmt.Errorf("delete state: %w", err)
 		}

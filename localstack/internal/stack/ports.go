@@ -15,8 +15,8 @@ type PortError struct {
 
 // Error names the port, who wants it and what to do.
 func (e *PortError) Error() string {
-	return fmt.Sprintf("port %d is in use and %s needs it: stop what listens there (find it with: ss -ltnp 'sport = :%d'), or choose other ports with --ports BASE",
-		e.Port, e.Part, e.Port)
+	return fmt.Sprintf("port %d is in use and %s needs it: stop what listens there (find it with: ss -ltnp 'sport = :%d'), "+
+		"or choose other ports: localstack up --ports 27000, or make demo PORTS=27000", e.Port, e.Part, e.Port)
 }
 
 // checkPorts returns a *PortError for the first port that cannot be had.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,10 +60,22 @@ func (s *Stack) Up(ctx context.Context, o UpOptions) error {
 		return err
 	}
 	if err := s.startAll(ctx, missing); err != nil {
-		return err
+		return s.giveUp(ctx, missing, err)
 	}
 	fmt.Fprintf(o.Out, "localstack is up after %s\n", time.Since(begun).Round(100*time.Millisecond))
 	return nil
+}
+
+// giveUp stops what Up has started, since nobody knows of half a stack.
+func (s *Stack) giveUp(ctx context.Context, parts []component, why error) error {
+	if ctx.Err() != nil {
+		why = errors.New("interrupted: what had been started is stopped again")
+	}
+	failures := []error{why}
+	for _, part := range slices.Backward(parts) {
+		failures = append(failures, s.halt(context.WithoutCancel(ctx), part.name))
+	}
+	return errors.Join(failures...)
 }
 
 // configure merges the options into the recorded configuration. What runs
