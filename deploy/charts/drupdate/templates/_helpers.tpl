@@ -87,6 +87,9 @@ webhook: {{ .worker.webhookSecret }}
 {{- if .Values.watchNamespaces -}}
 {{- $_ := set $env "DRUPDATE_WATCH_NAMESPACES" (join "," .Values.watchNamespaces) -}}
 {{- end -}}
+{{- if .Values.temporal.uiURL -}}
+{{- $_ := set $env "DRUPDATE_TEMPORAL_UI_URL" .Values.temporal.uiURL -}}
+{{- end -}}
 {{- if .Values.otlpEndpoint -}}
 {{- $_ := set $env "DRUPDATE_OTLP_ENDPOINT" .Values.otlpEndpoint -}}
 {{- end -}}
