@@ -37,6 +37,9 @@ func (b block) flagsExist(t *testing.T) {
 		case slices.Contains(known, program):
 			help := helpOf(t, words)
 			for _, word := range words[1:] {
+				if word == "--" { // What follows is another program's.
+					break
+				}
 				if name := flagName(word); name != "" {
 					require.Regexp(t, `(^|[\s,])`+regexp.QuoteMeta(name)+`\b`, help, "%v", words)
 				}

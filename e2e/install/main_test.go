@@ -91,9 +91,10 @@ func environment(programs string) error {
 func empty(t *testing.T) {
 	t.Helper()
 	for _, args := range []string{
-		"delete crd drupalsites.drupdate.dev --ignore-not-found",
 		"delete clusterrole,clusterrolebinding -l app.kubernetes.io/part-of=drupdate",
 		"delete namespace drupdate-system drupal-sites blogs --ignore-not-found --timeout=2m",
+		// Afterwards: a namespace waits for what it cannot list any more.
+		"delete crd drupalsites.drupdate.dev --ignore-not-found",
 	} {
 		run(t, "kubectl", strings.Fields(args)...)
 	}
