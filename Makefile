@@ -43,7 +43,7 @@ SEED ?= 1
 SITES ?= 8
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
-SCRIPTS := .ci/run tools/with-stack tools/verify tools/vulncheck $(wildcard deploy/temporal/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
+SCRIPTS := .ci/run tools/with-stack tools/verify tools/vulncheck $(wildcard deploy/temporal/*.sh deploy/observability/compose/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
 
 .PHONY: help
 help: ## Show this list
@@ -72,13 +72,16 @@ status: $(BIN)/localstack ## Show what runs of the embedded stack
 
 ## Build
 
-.PHONY: build image
+.PHONY: build image helm
 build: $(BIN)/drupdate ## Build .localstack/bin/drupdate, and link it as a plugin of kubectl
 	@ln -sf drupdate $(BIN)/kubectl-drupdate
 	@ln -sf drupdate $(BIN)/kubectl_complete-drupdate
 
 image: ## Build the container image IMAGE (drupdate:dev)
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE) .
+
+helm: $(BIN)/helm ## Build .localstack/bin/helm, and package the charts into .localstack/charts
+	@for chart in drupdate-crds drupdate; do $(BIN)/helm package deploy/charts/$$chart --destination $(STATE)/charts; done
 
 ## Test
 
@@ -93,13 +96,13 @@ replay: | $(BIN) ## Replay the recorded histories against today's workflows
 	@go test -count=1 -run Replay -v ./workflows | tee $(STATE)/replay.log | grep -v '^=== '
 	@grep -q '^--- PASS: TestRecordedHistoriesReplay' $(STATE)/replay.log || { echo 'no recorded history was replayed' >&2; exit 1; }
 
-test-system: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the suites integration and e2e on one embedded stack
+test-system: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/helm ## Run the suites integration and e2e on one embedded stack
 	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags integration,e2e $(RUN) $(call tagged,integration) $(call tagged,e2e)
 
 test-integration: $(BIN)/localstack $(BIN)/simsite ## Run the tests against a real API server
 	@tools/with-stack go test -count=1 -p 1 -timeout 20m -tags integration $(RUN) $(call tagged,integration)
 
-e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate ## Run the tests of the whole system
+e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/helm ## Run the tests of the whole system
 	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
 
 fault: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/toxiproxy ## Kill and break everything during updates of ROUNDS sites, from the draw SEED on
@@ -138,11 +141,11 @@ fmt: $(BIN)/golangci-lint ## Format the code
 	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yaml); done
 
 vet: ## Run go vet on every module, with every build tag
-	go vet -tags integration,e2e ./...
+	go vet -tags integration,e2e,charts ./...
 	go vet -tags fault ./e2e
 	cd localstack && go vet $$(go list ./... | grep -v /kubebox) # which is Kubernetes, two thousand packages of it
 
-verify: $(BIN)/controller-gen $(BIN)/kustomize ## Check that generated files are up to date and that the manifests render
+verify: $(BIN)/controller-gen $(BIN)/kustomize $(BIN)/helm ## Check generated files, manifests, charts and docker-compose.yaml
 	@BIN=$(BIN) tools/verify
 
 vuln: $(BIN)/govulncheck ## Look for known vulnerabilities; says so where their database cannot be reached
@@ -200,6 +203,9 @@ $(BIN)/workflowcheck: tools/go.mod tools/go.sum | $(BIN)
 	@cd tools && go build -o $@ -ldflags '-s -w' go.temporal.io/sdk/contrib/tools/workflowcheck && touch $@
 $(BIN)/kustomize: tools/kustomize/go.mod tools/kustomize/go.sum | $(BIN)
 	@cd tools/kustomize && go build -o $@ -ldflags '-s -w' sigs.k8s.io/kustomize/kustomize/v5 && touch $@
+$(BIN)/helm: tools/helm/go.mod tools/helm/go.sum | $(BIN)
+	@echo 'building helm: about 3 minutes the first time on two cores'
+	@cd tools/helm && go build -o $@ -ldflags '-s -w' helm.sh/helm/v4/cmd/helm && touch $@
 $(BIN)/toxiproxy: tools/toxiproxy/go.mod tools/toxiproxy/go.sum | $(BIN)
 	@cd tools/toxiproxy && go build -o $@ -ldflags '-s -w' github.com/Shopify/toxiproxy/v2/cmd/server && touch $@
 $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum | $(BIN)

@@ -119,7 +119,7 @@ func (c *serverClock) finding() finding {
 
 // findCRD looks whether the resource is served, and whether its schema knows all that this build writes.
 func (s *session) findCRD(core kubernetes.Interface) finding {
-	const mend = "kubectl apply --server-side -f deploy/crd"
+	const mend = "kubectl apply --server-side -k deploy/crd"
 	served, err := core.Discovery().ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	if err != nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == "DrupalSite" }) {
 		return wrong(checkCRD, fmt.Errorf("%s is not served", v1alpha1.GroupVersion), mend)

@@ -15,7 +15,7 @@ import (
 )
 
 // errNoCRD is the sentence for a cluster without the resource.
-var errNoCRD = errors.New("the cluster does not know DrupalSites: install the CRD (kubectl apply --server-side -f deploy/crd)")
+var errNoCRD = errors.New("the cluster does not know DrupalSites: install the CRD (kubectl apply --server-side -k deploy/crd)")
 
 // explain makes one sentence of an error, with the way out where there is one.
 func (s *session) explain(err error) error {

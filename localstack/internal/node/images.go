@@ -20,19 +20,24 @@ import (
 const (
 	drupalRepository  = "registry.example/drupal"  // the simulated site; its tags come from the simsite program.
 	busyboxRepository = "registry.example/busybox" // the host's own tools; its one tag is "1".
+	// drupdateRepository is "drupdate" in full; its one tag is "dev", which is what deploy/ and the charts name.
+	drupdateRepository = "docker.io/library/drupdate"
 )
 
 const (
 	simsiteFolder = "/opt/simsite/bin" // where a container finds the simulated programs.
+	drupdateFile  = "/drupdate"        // where a container of drupdate has its one program.
 	hostPath      = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // image is what a reference stands for.
 type image struct {
-	id      string   // repository@digest, as in a container's status.
-	command []string // runs unless the pod says otherwise.
-	env     []string
-	simsite bool // shows the simulated programs.
+	id         string   // repository@digest, as in a container's status.
+	entrypoint []string // runs unless the pod gives a command; the pod's arguments follow it.
+	command    []string // runs unless the pod says otherwise.
+	env        []string // may refer to what a pod knows of itself: $(POD_IP).
+	simsite    bool     // shows the simulated programs.
+	program    string   // the host's file that the container sees as drupdateFile.
 }
 
 // errNoImage is the error for a reference that names nothing in the table, and
@@ -45,8 +50,9 @@ var (
 // images finds images. It asks the simsite program for its releases, and asks
 // again when the program changed.
 type images struct {
-	program string // the simsite program.
-	folder  string // where links to it are kept, named as its programs are.
+	program  string // the simsite program.
+	folder   string // where links to it are kept, named as its programs are.
+	drupdate string // the drupdate program.
 
 	mu       sync.Mutex
 	seen     os.FileInfo
@@ -87,9 +93,26 @@ func (i *images) find(ctx context.Context, ref string) (image, error) {
 		found.command = []string{"simsite", "web"}
 		found.env = []string{"PATH=" + simsiteFolder + ":" + hostPath, "SIMSITE_RELEASE=" + tag}
 		return found, nil
+	case drupdateRepository:
+		return i.product(found, ref, tag)
 	default:
 		return image{}, missing(ref)
 	}
+}
+
+// product completes the image of drupdate. All pods share one network, so each listens on its own address.
+func (i *images) product(found image, ref, tag string) (image, error) {
+	if tag != "dev" {
+		return image{}, missing(ref)
+	}
+	program, err := filepath.EvalSymlinks(i.drupdate)
+	if err != nil {
+		return image{}, fmt.Errorf("failed to pull image %q: %q is not there, make build makes it: %w", ref, i.drupdate, errNoImage)
+	}
+	found.program = program
+	found.entrypoint = []string{drupdateFile}
+	found.env = []string{"PATH=" + hostPath, "DRUPDATE_METRICS_ADDR=$(POD_IP):8080", "DRUPDATE_HEALTH_ADDR=$(POD_IP):8081"}
+	return found, nil
 }
 
 // missing words the error as containerd does.

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // fakeSimsite answers as the program of the simulated sites does.
@@ -24,7 +28,11 @@ func testImages(t *testing.T) *images {
 	if err := os.WriteFile(program, []byte(fakeSimsite), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &images{program: program, folder: filepath.Join(dir, "links")}
+	product := filepath.Join(dir, "drupdate")
+	if err := os.WriteFile(product, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &images{program: program, folder: filepath.Join(dir, "links"), drupdate: product}
 }
 
 func TestFindImage(t *testing.T) {
@@ -42,6 +50,8 @@ func TestFindImage(t *testing.T) {
 		{name: "no tag", ref: "registry.example/drupal", err: errNoImage},
 		{name: "the host's tools", ref: "registry.example/busybox:1"},
 		{name: "another tag of the host's tools", ref: "registry.example/busybox:2", err: errNoImage},
+		{name: "drupdate itself, as the manifests name it", ref: "drupdate:dev"},
+		{name: "another tag of drupdate", ref: "drupdate:1", err: errNoImage},
 		{name: "an unknown repository", ref: "nginx:1", err: errNoImage},
 		{name: "no reference at all", ref: "Not An Image", err: errImageName},
 	}
@@ -84,5 +94,37 @@ func TestImagesFollowTheProgram(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(table.folder, "simsite"))
 	if err != nil || string(raw) != newer {
 		t.Fatalf("installed %q, error %v", raw, err)
+	}
+}
+
+func TestThePodsArgumentsFollowTheEntryPointOfTheImage(t *testing.T) {
+	t.Parallel()
+	table := testImages(t)
+	img, err := table.find(t.Context(), "drupdate:dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		ctr  corev1.Container
+		want []string
+	}{
+		{"arguments alone", corev1.Container{Args: []string{"worker"}}, []string{"/drupdate", "worker"}},
+		{"a command of the pod's own", corev1.Container{Command: []string{"/bin/true"}, Args: []string{"x"}}, []string{"/bin/true", "x"}},
+		{"neither", corev1.Container{}, []string{"/drupdate"}},
+	} {
+		if got := command(img, c.ctr); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAnImageWhoseProgramIsNotBuiltSaysHowToBuildIt(t *testing.T) {
+	t.Parallel()
+	table := testImages(t)
+	table.drupdate = filepath.Join(t.TempDir(), "drupdate")
+	_, err := table.find(t.Context(), "drupdate:dev")
+	if !errors.Is(err, errNoImage) || !strings.Contains(err.Error(), "make build") {
+		t.Fatalf("error %v", err)
 	}
 }

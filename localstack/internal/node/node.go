@@ -40,6 +40,7 @@ type Config struct {
 	Self      string // the program that container.Init runs in.
 	Simsite   string // the program of the simulated sites.
 	Links     string // a folder for links to it.
+	Drupdate  string // the program of the image "drupdate"; it may be absent as long as no pod asks for it.
 	Log       *slog.Logger
 }
 
@@ -67,7 +68,7 @@ func Run(ctx context.Context, config Config) error {
 	}
 	n := &Node{
 		config: config, ctx: ctx, client: client, runtime: container.New(config.Self), log: config.Log,
-		images:    &images{program: config.Simsite, folder: config.Links},
+		images:    &images{program: config.Simsite, folder: config.Links, drupdate: config.Drupdate},
 		addresses: addresses{block: blockOf(config.Listen), taken: map[string]bool{}},
 		pods:      map[types.UID]*pod{},
 	}

@@ -120,7 +120,7 @@ func (c *ctr) base(img image) map[string]string {
 	}
 	for _, pair := range img.env {
 		name, value, _ := strings.Cut(pair, "=")
-		env[name] = value
+		env[name] = expand([]string{value}, env)[0]
 	}
 	return env
 }
@@ -137,6 +137,9 @@ func (c *ctr) standardMounts(img image) []container.Mount {
 	if img.simsite {
 		list = append(list, container.Mount{Source: c.pod.node.images.folder, Target: simsiteFolder, ReadOnly: true})
 	}
+	if img.program != "" {
+		list = append(list, container.Mount{Source: img.program, Target: drupdateFile, ReadOnly: true})
+	}
 	return list
 }
 
@@ -147,9 +150,9 @@ func command(img image, c corev1.Container) []string {
 	case len(c.Command) > 0:
 		return append(append([]string{}, c.Command...), c.Args...)
 	case len(c.Args) > 0:
-		return c.Args
+		return append(append([]string{}, img.entrypoint...), c.Args...)
 	default:
-		return img.command
+		return append(append([]string{}, img.entrypoint...), img.command...)
 	}
 }
 

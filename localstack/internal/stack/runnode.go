@@ -30,7 +30,7 @@ func (s *Stack) RunNode(ctx context.Context) error {
 		Name: NodeName, REST: config, Server: config.Host, Listen: loopback(s.config.Ports.Node), Advertise: s.config.AdvertisedNode,
 		Cert: s.path("pki", nodeUser.File+".crt"), Key: s.path("pki", nodeUser.File+".key"), CA: s.path("pki", "ca.crt"),
 		Pods: s.path("pods"), Volumes: s.path("volumes"), Databases: s.path("databases"),
-		Self: self, Simsite: s.config.Simsite, Links: s.path("run", "simsite"),
+		Self: self, Simsite: s.config.Simsite, Links: s.path("run", "simsite"), Drupdate: s.path("bin", "drupdate"),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }

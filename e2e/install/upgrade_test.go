@@ -1,0 +1,105 @@
+//go:build e2e
+
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drupdate/drupdate/api/v1alpha1"
+)
+
+const aSite = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: blogs}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: blog-db, namespace: blogs}
+stringData: {DB_DRIVER: sqlite, DB_PATH: /opt/drupal/web/sites/default/files/site.db}
+---
+apiVersion: drupdate.dev/v1alpha1
+kind: DrupalSite
+metadata: {name: blog, namespace: blogs}
+spec:
+  image: registry.example/drupal
+  release: "10.3.1"
+  database: {secretName: blog-db}
+  files: {size: 1Gi}
+  install: {profile: minimal}
+`
+
+// testdata/previous has the packages of the version before, see its README. The run that is open while drupdate is
+// replaced goes on, and comes to its end.
+func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
+	empty(t)
+	t.Cleanup(func() { empty(t) })
+	previous, err := filepath.Abs("testdata/previous")
+	require.NoError(t, err)
+	run(t, "helm", "install", "drupdate-crds", one(t, previous, "drupdate-crds-[0-9]*.tgz"), "--namespace", system, "--create-namespace")
+	run(t, "helm", "install", "drupdate", one(t, previous, "drupdate-[0-9]*.tgz"), "--namespace", system, "--wait", "--timeout", "5m",
+		"--set", "temporal.address="+os.Getenv("TEMPORAL_ADDRESS"))
+	site := command(t.Context(), "kubectl", "apply", "-f", "-")
+	site.Stdin = strings.NewReader(aSite)
+	out, err := site.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.release.serving}=10.3.1", "--timeout=5m")
+	before := theSite(t)
+	require.Contains(t, failing(t, "kubectl", "drupdate", "doctor"), "older than this build")
+
+	run(t, "kubectl", "drupdate", "update", "blog", "-n", "blogs", "--to", "10.4.0-slow-update")
+	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.run.phase}=UpdatingDatabase", "--timeout=5m")
+	for _, chart := range []string{"drupdate-crds", "drupdate"} {
+		run(t, "helm", "upgrade", chart, "deploy/charts/"+chart, "--namespace", system, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
+			"--set-json", map[string]string{"drupdate-crds": `{}`, "drupdate": `{"log":{"level":"debug"}}`}[chart])
+	}
+	run(t, "kubectl", "drupdate", "doctor")
+	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.release.serving}=10.4.0-slow-update", "--timeout=5m")
+
+	after := theSite(t)
+	require.Equal(t, before.UID, after.UID)
+	require.True(t, apimeta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionReady))
+	require.Nil(t, apimeta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDBUpdatesFailed))
+	require.Len(t, after.Status.Backups, 1)
+
+	run(t, "helm", "uninstall", "drupdate", "--namespace", system, "--wait")
+	run(t, "helm", "uninstall", "drupdate-crds", "--namespace", system, "--wait")
+	left := theSite(t)
+	require.Equal(t, before.UID, left.UID)
+	require.Empty(t, left.Finalizers)
+	require.Nil(t, left.DeletionTimestamp)
+	run(t, "kubectl", "-n", "blogs", "rollout", "status", "deploy/blog", "--timeout=1m")
+	// Nothing of drupdate runs that could take a finalizer off.
+	run(t, "kubectl", "-n", "blogs", "delete", "dsite", "blog", "--timeout=1m")
+	run(t, "kubectl", "delete", "namespace", "blogs", "--timeout=2m")
+}
+
+func theSite(t *testing.T) *v1alpha1.DrupalSite {
+	t.Helper()
+	site := &v1alpha1.DrupalSite{}
+	require.NoError(t, cluster.Get(t.Context(), kube.ObjectKey{Namespace: "blogs", Name: "blog"}, site))
+	return site
+}
+
+func one(t *testing.T, folder, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(folder, pattern))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+// failing is a command that has to fail; it returns what it printed.
+func failing(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := command(t.Context(), program, args...).CombinedOutput()
+	require.Error(t, err, "%s", out)
+	return string(out)
+}
