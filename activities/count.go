@@ -17,10 +17,7 @@ import (
 // the write was guarded by: a report that is repeated, by the SDK or by another worker, writes nothing, or finds the
 // change made, and counts nothing. What is lost when the worker dies between the write and this call stays uncounted.
 func (a *Activities) count(before, after ownedStatus, r update.Report) {
-	if r.Step == update.StepBackup && isSet(after, v1alpha1.ConditionDBUpdatesFailed) && !isSet(before, v1alpha1.ConditionDBUpdatesFailed) {
-		a.metrics.BackupFailed()
-	}
-	if isSet(after, v1alpha1.ConditionBackupFailed) && !isSet(before, v1alpha1.ConditionBackupFailed) {
+	if backupFailed(before, after, r) {
 		a.metrics.BackupFailed()
 	}
 	if after.Run == nil {
@@ -44,6 +41,12 @@ func (a *Activities) count(before, after ownedStatus, r update.Report) {
 		}
 		a.metrics.UpdateEnded(update.Phase(is.Phase), reason, took)
 	}
+}
+
+// backupFailed tells whether a backup failed: the one before a database update, or one that a person or a schedule asked for.
+func backupFailed(before, after ownedStatus, r update.Report) bool {
+	failed := func(kind string) bool { return isSet(after, kind) && !isSet(before, kind) }
+	return failed(v1alpha1.ConditionBackupFailed) || (r.Step == update.StepBackup && failed(v1alpha1.ConditionDBUpdatesFailed))
 }
 
 // phaseEnded tells whether a run came to another phase. How long the phase of a lost run was, nobody knows.

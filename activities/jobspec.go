@@ -34,6 +34,11 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	if d == nil {
 		return nil, errNoDeployment
 	}
+	// Since Drush was asked, somebody may have deleted the Deployment, and the watcher made it anew for the database as it was.
+	// Its pods must not meet an updated one.
+	if o.Kind == update.OperationUpdate && neverTried(ctx, o) && !siteimage.Carries(site, &d.Spec.Template, o.Release) {
+		return nil, permanent(update.FailureReplaced, "build Job: the Deployment was made anew, or given another image than that of %s", o.Release)
+	}
 	image := operationImage(site, d, o.Release)
 	if image == "" {
 		return nil, permanent(update.FailureContainerMissing, "build Job: Deployment %q has no container %q", d.Name, site.Spec.Runtime.Container)

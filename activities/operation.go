@@ -139,7 +139,7 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		}
 		err = fmt.Errorf("create Job %q: %w", name, err)
 	}
-	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && !denied(err) && neverTried(ctx, o) {
+	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && kind != update.FailureReplaced && !denied(err) && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
 	}
 	if apierrors.IsForbidden(err) {

@@ -153,17 +153,20 @@ func TestTheJobIsMadeFromTheLiveDeployment(t *testing.T) {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 	}
 	w := newWorld(t, testSite(), d, claim("files", corev1.ReadWriteOnce), claim("shared", corev1.ReadWriteMany))
+	name, ended := sitejob.Name("blog", "another-run", "update"), false
 	w.clock.onWait = func(int) {
-		if job := w.job(); job.Status.Conditions == nil {
-			w.ends(batchv1.JobComplete, 0, wordsDone)
+		if !ended {
+			w.endsJob(name, batchv1.JobComplete, 0, wordsDone)
 		}
+		ended = true
 	}
-	restore := updateOperation()
-	restore.Release = "1.0"
-	_, err := do(w, update.RunOperation, restore)
+	lost := updateOperation() // the operation of a lost run may have another image than the Deployment by now
+	lost.Release, lost.RunID = "1.0", "another-run"
+	_, err := do(w, update.RunOperation, lost)
 	require.NoError(t, err)
 
-	job := w.job()
+	job := &batchv1.Job{}
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "sites", Name: name}, job))
 	require.Equal(t, []metav1.OwnerReference{{
 		APIVersion: "drupdate.dev/v1alpha1", Kind: "DrupalSite", Name: "blog", UID: "site-uid", Controller: new(true),
 	}}, job.OwnerReferences)
@@ -226,6 +229,10 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 			[]client.Object{testSite(), testDeployment("2.0")},
 			refuse, "",
 			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`},
+		},
+		{
+			"a Deployment that was made anew with another release", updateOperation(),
+			[]client.Object{testSite(), testDeployment("1.0")}, nil, update.FailureReplaced, nil,
 		},
 		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
 	} {

@@ -141,13 +141,18 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 		s.Run.Phase, s.Run.Message = string(r.Phase), clean(r.Message)
 	}
 	if r.Operation != nil {
-		s.Run.Operation, s.Run.Unsecured, s.Run.Restoring = *r.Operation, r.Unsecured && *r.Operation != "", ""
-		if *r.Operation != "" {
-			s.Run.Restoring = r.Restoring
-		}
+		changeOperation(s.Run, r)
 	}
 	stampRun(s.Run, r, now)
 	stampMaintenance(s.Run, r, now)
+}
+
+// changeOperation writes the unsettled operation, and what goes with it.
+func changeOperation(run *v1alpha1.RunStatus, r update.Report) {
+	run.Operation, run.Unsecured, run.Restoring = *r.Operation, r.Unsecured, r.Restoring
+	if run.Operation == "" {
+		run.Unsecured, run.Restoring = false, ""
+	}
 }
 
 // takeOver is the record of a run that follows another.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -149,7 +148,7 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 		require.Contains(t, refused.errs, "another run of "+w.ns+"/blog is open")
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(state, "bin", "temporal"), "workflow", "start", "--workflow-id", "site/"+w.ns+"/blog",
-		"--type", update.RestoreSiteWorkflow, "--task-queue", update.TaskQueue, "--input", fmt.Sprintf(`{"site":{"namespace":%q,"name":"blog"},"backup":%q}`, w.ns, taken.Name))
+		"--type", update.RestoreSiteWorkflow, "--task-queue", update.TaskQueue, "--fail-existing", "--input", fmt.Sprintf(`{"site":{"namespace":%q,"name":"blog"},"backup":%q}`, w.ns, taken.Name))
 	out, err := command.CombinedOutput()
 	require.Error(t, err, "%s", out)
 	w.does("abort", "blog")
@@ -161,12 +160,9 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 // A run that waits for its window has the site's id; it makes room, and the update is not forgotten.
 func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
 	t.Parallel()
-	w := newSite(t, withSpec(func(s *v1alpha1.DrupalSiteSpec) {
-		closed := time.Now().Add(12 * time.Hour).UTC()
-		s.Update.Window = &v1alpha1.WindowSpec{
-			Schedule: fmt.Sprintf("%d %d * * *", closed.Minute(), closed.Hour()), Duration: metav1.Duration{Duration: time.Minute}, TimeZone: "UTC",
-		}
-	}))
+	w := newSite(t)
+	closed := time.Now().Add(12 * time.Hour).UTC()
+	w.patch(w.object(), fmt.Sprintf(`{"spec":{"update":{"window":{"schedule":"%d %d * * *","duration":"1m"}}}}`, closed.Minute(), closed.Hour()))
 	w.want("10.3.2")
 	id := update.Site{Namespace: w.ns, Name: "blog"}.UpdateID()
 	waiting := func() error {
@@ -214,7 +210,7 @@ func TestBackupsAreTakenByASchedule(t *testing.T) {
 		if errors.As(err, &missing) {
 			return nil
 		}
-		return fmt.Errorf("it is there (%v)", err)
+		return errors.Join(err, errors.New("it is not gone"))
 	})
 }
 

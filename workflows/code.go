@@ -124,6 +124,15 @@ func (r *run) verify() (ending, error) {
 	if overtaken(err) && r.updated == nil {
 		return r.replaced()
 	}
+	if overtaken(err) {
+		found, err = r.followDatabase()
+		if err == nil && found == nil {
+			return ending{}, nil
+		}
+		if siteGone(err) || behind(err) {
+			return ending{}, err
+		}
+	}
 	if found == nil {
 		found = &fault{failureType(err), explain(err)}
 	}
@@ -131,6 +140,23 @@ func (r *run) verify() (ending, error) {
 		return r.keepUpdated(*found)
 	}
 	return r.codeFailed(*found)
+}
+
+// followDatabase puts the target's code back onto a database that was updated to it, where the Deployment was made anew or
+// given another image meanwhile, and asks the site once more.
+func (r *run) followDatabase() (*fault, error) {
+	change, err := r.set(r.target, "")
+	if err != nil {
+		return nil, err
+	}
+	rollout, err := r.waitFor(r.steady, change, false)
+	if err != nil {
+		return nil, err
+	}
+	if rollout.State != update.RolloutComplete {
+		return &fault{rollout.Reason, rollout.Message}, nil
+	}
+	return r.verified(r.target)
 }
 
 // keepUpdated ends with a target that does not work although its database update went well. The site was out of

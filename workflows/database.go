@@ -109,6 +109,8 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	switch {
 	case err != nil && siteGone(err):
 		return ending{}, err
+	case overtaken(err):
+		return r.notBegun()
 	case err != nil:
 		return r.undoDatabase(operation, explain(err), false)
 	case result.Outcome == update.Succeeded:
@@ -120,6 +122,14 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	default:
 		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false)
 	}
+}
+
+// notBegun ends a run whose Deployment was made anew just before the operation: nothing was begun, and the next run looks again.
+func (r *run) notBegun() (ending, error) {
+	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+		return ending{}, err
+	}
+	return r.replaced()
 }
 
 func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {

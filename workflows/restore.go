@@ -96,6 +96,11 @@ func (r *run) putBack(c chosen) (update.Done, error) {
 	if err != nil {
 		return r.notPutBack(c, explain(err), false)
 	}
+	return r.rewind(c)
+}
+
+// rewind runs the one operation, and goes by its verdict.
+func (r *run) rewind(c chosen) (update.Done, error) {
 	result, err := r.insistOn(update.Operation{
 		Kind: update.OperationRewind, RunID: c.operation, Source: c.backup, NoSafetyBackup: c.noSafetyBackup, Held: c.held,
 	})
@@ -111,6 +116,11 @@ func (r *run) putBack(c chosen) (update.Done, error) {
 	case result.Outcome != update.Succeeded:
 		return r.halfPutBack(c, "its outcome is not known: "+result.Message)
 	}
+	return r.openOn(c)
+}
+
+// openOn opens the site on the database that was put back, once it is proven that the code fits it.
+func (r *run) openOn(c chosen) (update.Done, error) {
 	pending, found, err := r.fits()
 	if err == nil && found == nil {
 		found, err = r.liftRewind(c.operation, true)

@@ -182,7 +182,7 @@ func (r *run) suspended(why string) (ending, error) {
 // leave ends a run that judged nothing.
 func (r *run) leave(phase update.Phase, message string) (ending, error) {
 	report := r.report(phase, message)
-	report.Finished, report.InProgress = true, update.MarkClear
+	report.Finished, report.InProgress, report.Operation = true, update.MarkClear, new(string)
 	report.Event = &update.Event{Reason: string(phase), Message: message}
 	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err

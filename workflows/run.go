@@ -119,12 +119,7 @@ func (r *run) wait() (ending, error) {
 		if r.state.InProgress {
 			return ending{}, nil // the site is half way already: leaving it there is worse than finishing now
 		}
-		message := "Updates are paused."
-		limit := 6 * time.Hour
-		if !r.state.Paused {
-			opens := workflow.Now(r.steady).Add(r.state.OpensIn).UTC()
-			message, limit = fmt.Sprintf("The update window is closed; it opens at %s.", opens.Format("2006-01-02 15:04 MST")), r.state.OpensIn
-		}
+		message, limit := r.waitsFor()
 		r.describe(update.PhaseWaiting, message)
 		woken := r.control.woken
 		options := workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: message}}
@@ -133,7 +128,7 @@ func (r *run) wait() (ending, error) {
 			return r.abort()
 		}
 		if r.control.yielded {
-			return superseded("The run made room for a backup or a restore; the update is asked for again."), nil
+			return madeRoom, nil
 		}
 		if workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() {
 			return r.goOnAnew()
@@ -145,6 +140,18 @@ func (r *run) wait() (ending, error) {
 		}
 	}
 	return ending{}, nil
+}
+
+// madeRoom ends a run that only waited.
+var madeRoom = superseded("The run made room for a backup or a restore; the update is asked for again.")
+
+// waitsFor is what the run waits for, and for how long before it looks again.
+func (r *run) waitsFor() (message string, limit time.Duration) {
+	if r.state.Paused {
+		return "Updates are paused.", 6 * time.Hour
+	}
+	opens := workflow.Now(r.steady).Add(r.state.OpensIn).UTC()
+	return fmt.Sprintf("The update window is closed; it opens at %s.", opens.Format("2006-01-02 15:04 MST")), r.state.OpensIn
 }
 
 // goOnAnew ends this execution, whose history has grown long, and leaves the wait to a new one. A signal that came in

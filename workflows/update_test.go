@@ -257,7 +257,28 @@ func TestUpdateSite(t *testing.T) {
 			reasons: map[string]string{},
 		},
 		{
-			name: "another image on an updated database is a failure that keeps the database",
+			name: "a Deployment that was made anew before the operation ends the run, and nothing is begun",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.failing["RunOperation"] = fatal(update.FailureReplaced)
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{update.ConditionDBUpdatesPending: update.ReasonUpdatesPending},
+		},
+		{
+			name: "old code on an updated database is followed by the target's",
+			arrange: func(w *world) {
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.before["VerifySite"] = func() {
+					w.state.Workload.Release, w.failing["VerifySite"] = "r1", fatal(update.FailureReplaced)
+					w.before["WaitRollout"] = func() { delete(w.failing, "VerifySite") }
+				}
+			},
+			phase: update.PhaseSucceeded, releases: update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"}, history: []string{"r2", "r2"},
+			reasons: map[string]string{},
+		},
+		{
+			name: "an image that somebody keeps setting on an updated database is a failure that keeps the database",
 			arrange: func(w *world) {
 				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
 				w.failing["VerifySite"] = fatal(update.FailureReplaced)

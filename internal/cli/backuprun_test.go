@@ -44,7 +44,7 @@ type value struct{ progress update.Progress }
 func (v value) HasValue() bool { return true }
 
 func (v value) Get(to any) error {
-	*(to.(*update.Progress)) = v.progress //nolint:forcetypeassert // the one query there is
+	*to.(*update.Progress) = v.progress //nolint:forcetypeassert // the one query there is
 	return nil
 }
 
@@ -62,6 +62,7 @@ func TestARunThatOnlyWaitsMakesRoomForABackup(t *testing.T) {
 		{"nobody has the id", []error{nil}, "", 0, ""},
 		{"a server without our search attributes", []error{unknown, nil}, "", 0, ""},
 		{"a run waits for its window", []error{taken, nil}, update.PhaseWaiting, 1, ""},
+		{"a run has written its end", []error{taken, nil}, update.PhaseSuperseded, 0, ""},
 		{"a run works", []error{taken}, update.PhaseRollingOut, 0, "another run of shops/blog is open (RollingOut): wait until it has ended, see drupdate status blog"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,7 +104,8 @@ func TestWhatARunCameToIsRead(t *testing.T) {
 		{"it went on and does not say", &workflow.ContinueAsNewError{Input: nothing}, update.Done{}, "does not say what it came to"},
 		{
 			"it failed", sdktemporal.NewNonRetryableApplicationError("The restore was refused: no.", update.FailureRefused, nil),
-			update.Done{Outcome: update.Failed, Failure: update.FailureRefused, Message: "The restore was refused: no."}, "",
+			update.Done{Outcome: update.Failed, Failure: update.FailureRefused, Message: "The restore was refused: no."},
+			"",
 		},
 		{"it was cancelled", sdktemporal.NewCanceledError(), update.Done{}, "cancelled before it began"},
 		{"Temporal is away", errors.New("down"), update.Done{}, "down"},

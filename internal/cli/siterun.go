@@ -52,7 +52,7 @@ func (s *session) runBeside(ctx context.Context, site *v1alpha1.DrupalSite, r si
 		return err
 	}
 	if done.Outcome != update.Succeeded {
-		return errors.New(lower(done.Message)) //nolint:revive // a sentence of the run, made the end of ours
+		return errors.New(lower(done.Message))
 	}
 	s.out.say("%s", done.Message)
 	return nil
@@ -108,6 +108,9 @@ func (s *session) makeRoom(ctx context.Context, t client.Client, site *v1alpha1.
 	if isNotFound(err) {
 		return nil // it has ended meanwhile
 	}
+	if err == nil && progress.Phase.Ended() {
+		return linger(ctx, roomPause) // it has written its end, and is about to close
+	}
 	if err != nil || progress.Phase != update.PhaseWaiting {
 		does := ""
 		if progress.Phase != "" {
@@ -118,10 +121,14 @@ func (s *session) makeRoom(ctx context.Context, t client.Client, site *v1alpha1.
 	if err := t.SignalWorkflow(within, id, "", update.SignalYield, nil); err != nil && !isNotFound(err) {
 		return s.temporalFault(err)
 	}
+	return linger(ctx, roomPause)
+}
+
+func linger(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(roomPause):
+	case <-time.After(d):
 		return nil
 	}
 }

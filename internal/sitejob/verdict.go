@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/drupdate/drupdate/internal/drush"
 )
@@ -162,7 +163,21 @@ func Verdict(job *batchv1.Job, pods []corev1.Pod) (State, Result, string) {
 		return Unknown, Result{}, "the job has ended with the result of another operation" + reason(failed)
 	}
 	state, detail := judge(result, exitCode, failed)
+	if state == Failed && (result.Step == StepBusy || !result.Touched && podsRun(job, own) > 1) {
+		return Unknown, result, detail + "; another pod of the job may have begun"
+	}
 	return state, result, detail
+}
+
+// podsRun is how many pods a Job has had. It may start a second one beside the first, after a fault of the API server or
+// of its controller: what one of them says it did not do, the other may have done.
+func podsRun(job *batchv1.Job, own []corev1.Pod) int {
+	s := job.Status
+	counted := int(s.Active+s.Failed+s.Succeeded) + int(ptr.Deref(s.Terminating, 0))
+	if u := s.UncountedTerminatedPods; u != nil {
+		counted += len(u.Failed) + len(u.Succeeded)
+	}
+	return max(len(own), counted)
 }
 
 // wellDone are the steps in which an operation can have ended well.

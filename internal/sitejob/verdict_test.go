@@ -54,6 +54,9 @@ func TestVerdict(t *testing.T) {
 	restore := job(cond(batchv1.JobComplete, ""))
 	restore.Labels = map[string]string{LabelOperation: string(Restore)}
 	done, failed := cond(batchv1.JobComplete, ""), cond(batchv1.JobFailed, "BackoffLimitExceeded")
+	busy := strings.Replace(bad, `"step":"updatedb"`, `"step":"busy"`, 1)
+	counted := job(failed)
+	counted.Status.Failed = 2
 	cases := []struct {
 		name   string
 		job    *batchv1.Job
@@ -80,6 +83,19 @@ func TestVerdict(t *testing.T) {
 		{"its last word was well, its pod was deleted", job(failed), []corev1.Pod{jobPod("job", 1, ended(0, good))}, Succeeded, StepDone, "fine"},
 		{"it says well in a step that is not the last", job(done), []corev1.Pod{jobPod("job", 1, ended(0, strings.Replace(good, "done", "backup", 1)))}, Unknown, StepBackup, "the job says that it did well and ended badly"},
 		{"it says well of another operation", restore, []corev1.Pod{jobPod("job", 1, ended(0, good))}, Unknown, "", "the job has ended with the result of another operation"},
+		{
+			"its own twin holds the lock", job(failed), []corev1.Pod{jobPod("job", 1, ended(1, busy))}, Unknown, StepBusy,
+			"busy: boom; another pod of the job may have begun",
+		},
+		{
+			"one of two pods did nothing", job(failed), []corev1.Pod{jobPod("job", 1, live), jobPod("job", 2, ended(1, another))}, Unknown, StepBackup,
+			"backup: other; another pod of the job may have begun",
+		},
+		{
+			"a pod that was deleted is counted", counted, []corev1.Pod{jobPod("job", 1, ended(1, another))}, Unknown, StepBackup,
+			"backup: other; another pod of the job may have begun",
+		},
+		{"the only pod did nothing", job(failed), []corev1.Pod{jobPod("job", 1, ended(1, another))}, Failed, StepBackup, "backup: other"},
 		{"the newest pod counts", job(failed), []corev1.Pod{jobPod("job", 1, ended(1, another)), jobPod("job", 2, ended(1, bad))}, Failed, StepUpdatedb, "updatedb: boom"},
 	}
 	for _, c := range cases {
