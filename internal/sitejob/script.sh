@@ -1199,7 +1199,7 @@ preflight() {
     blame 'it cannot be said which updates are pending'
     finish pending
   }
-  [ "$PENDING" = 0 ] || NOTE=$(pending_names)
+  [ "$PENDING" = 0 ] || NOTE=$( pending_names)
   OK=true
   finish 'done'
 }
