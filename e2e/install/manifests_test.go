@@ -17,7 +17,7 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 		run(t, "kubectl", "create", "namespace", namespace)
 		t.Cleanup(func() { run(t, "kubectl", "delete", "namespace", namespace, "--wait=false") })
 	}
-	run(t, "kubectl", "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
+	run(t, "kubectl", "label", "namespace", system, "pod-security.kubernetes.io/warn=restricted")
 	run(t, "kubectl", "apply", "--server-side", "-k", "deploy/crd")
 
 	for _, folder := range []string{"deploy", "deploy/overlays/namespaced", "deploy/samples"} {

@@ -3,6 +3,7 @@
 package install
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,13 +14,10 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/codec"
 )
 
 const aSite = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: blogs}
----
 apiVersion: v1
 kind: Secret
 metadata: {name: blog-db, namespace: blogs}
@@ -45,8 +43,12 @@ func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
 	previous, err := filepath.Abs("testdata/previous")
 	require.NoError(t, err)
 	run(t, "helm", "install", "drupdate-crds", one(t, previous, "drupdate-crds-[0-9]*.tgz"), "--namespace", system, "--create-namespace")
+	run(t, "kubectl", "create", "namespace", "blogs")
+	run(t, "kubectl", "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
+	run(t, "kubectl", "-n", system, "create", "secret", "generic", "codec-keys", "--from-literal=2026-01="+base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	run(t, "kubectl", "-n", system, "create", "secret", "generic", "codec-token", "--from-literal=token=a-token")
 	run(t, "helm", "install", "drupdate", one(t, previous, "drupdate-[0-9]*.tgz"), "--namespace", system, "--wait", "--timeout", "5m",
-		"--set", "temporal.address="+os.Getenv("TEMPORAL_ADDRESS"))
+		"--set", "temporal.address="+os.Getenv("TEMPORAL_ADDRESS"), "--set", "watchNamespaces={blogs}", "--set", "codec.secret=codec-keys")
 	site := command(t.Context(), "kubectl", "apply", "-f", "-")
 	site.Stdin = strings.NewReader(aSite)
 	out, err := site.CombinedOutput()
@@ -60,7 +62,9 @@ func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
 
 	run(t, "kubectl", "drupdate", "update", "blog", "-n", "blogs", "--to", "10.4.0-slow-update")
 	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.run.phase}=UpdatingDatabase", "--timeout=5m")
-	upgrade(t, "drupdate", "--set", "log.level=debug") // Other pods than those that began the run.
+	// Other pods than those that began the run, and one more.
+	upgrade(t, "drupdate", "--set", "log.level=debug", "--set", "codecServer.enabled=true", "--set", "codecServer.tokenSecret=codec-token",
+		"--set", "codecServer.uiOrigins={http://127.0.0.1:8233}")
 	run(t, "kubectl", "drupdate", "doctor")
 	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.release.serving}=10.4.0-slow-update", "--timeout=5m")
 
@@ -69,6 +73,9 @@ func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
 	require.True(t, apimeta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionReady))
 	require.Nil(t, apimeta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDBUpdatesFailed))
 	require.Len(t, after.Status.Backups, 1)
+
+	history := run(t, "temporal", "workflow", "show", "--workflow-id", "site/blogs/blog", "-o", "json")
+	require.Contains(t, history, base64.StdEncoding.EncodeToString([]byte(codec.Encoding)), "the keys of the Secret are in use")
 
 	run(t, "helm", "uninstall", "drupdate", "--namespace", system, "--wait")
 	run(t, "helm", "uninstall", "drupdate-crds", "--namespace", system, "--wait")
