@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/activity"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/drush"
@@ -59,17 +61,9 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	if d == nil {
 		return nil, tooLong(ctx, errNoDeployment)
 	}
-	if q.Release != "" && !siteimage.Carries(site, &d.Spec.Template, q.Release) {
-		return nil, permanent(update.FailureReplaced, "find pods: the Deployment was made anew, or given another image than that of %s", q.Release)
-	}
-	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
-	switch {
-	case errors.Is(err, podexec.ErrNoReplicaSet):
-		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
-	case err != nil:
-		return nil, fmt.Errorf("find pods: %w", err)
-	case q.Release != "" && !siteimage.Carries(site, &set.Spec.Template, q.Release):
-		return nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment has no ReplicaSet of %s yet", q.Release))
+	pods, set, err := a.podsToAsk(ctx, site, d, q.Release)
+	if err != nil {
+		return nil, err
 	}
 	name := site.Spec.Runtime.Container
 	pod, err := podexec.Choose(pods, podexec.Choice{Container: name, ReplicaSet: set.UID, AllowNotReady: q.AllowNotReady})
@@ -83,6 +77,33 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 		exec: a.exec, metrics: a.metrics, clock: a.clock, drush: drushOf(site),
 		request: podexec.Request{Namespace: pod.Namespace, Pod: pod.Name, Container: name},
 	}, nil
+}
+
+// podsToAsk are the pods of the newest ReplicaSet, which must be of the release, unless that is empty.
+func (a *Activities) podsToAsk(ctx context.Context, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) ([]corev1.Pod, *appsv1.ReplicaSet, error) {
+	if release != "" {
+		if err := carriesRelease(site, d, release); err != nil {
+			return nil, nil, fmt.Errorf("find pods: %w", err)
+		}
+	}
+	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
+	switch {
+	case errors.Is(err, podexec.ErrNoReplicaSet):
+		return nil, nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
+	case err != nil:
+		return nil, nil, fmt.Errorf("find pods: %w", err)
+	case release != "" && !siteimage.Carries(site, &set.Spec.Template, release):
+		return nil, nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment has no ReplicaSet of %s yet", release))
+	}
+	return pods, set, nil
+}
+
+// carriesRelease is an error where the Deployment's own pod template is of another release than the one that was rolled out.
+func carriesRelease(site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) error {
+	if siteimage.Carries(site, &d.Spec.Template, release) {
+		return nil
+	}
+	return permanent(update.FailureReplaced, "the Deployment was made anew, or given another image than that of %s", release)
 }
 
 func drushOf(site *v1alpha1.DrupalSite) drush.Command {

@@ -96,8 +96,12 @@ func quotaExceeded(err error) bool { return strings.Contains(err.Error(), "excee
 
 // clean makes text fit for a message: one line, no secrets, at most 1 KiB of valid UTF-8.
 func clean(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	return cut(drush.Redact(text), maxMessage)
+	return cut(oneLine(text), maxMessage)
+}
+
+// oneLine makes text valid UTF-8 on one line, without secrets.
+func oneLine(text string) string {
+	return drush.Redact(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
 }
 
 // cut shortens text to at most n bytes without splitting a character.

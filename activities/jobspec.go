@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,8 +37,10 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	}
 	// Since Drush was asked, somebody may have deleted the Deployment, and the watcher made it anew for the database as it was.
 	// Its pods must not meet an updated one.
-	if o.Kind == update.OperationUpdate && neverTried(ctx, o) && !siteimage.Carries(site, &d.Spec.Template, o.Release) {
-		return nil, permanent(update.FailureReplaced, "build Job: the Deployment was made anew, or given another image than that of %s", o.Release)
+	if o.Kind == update.OperationUpdate && neverTried(ctx, o) {
+		if err := carriesRelease(site, d, o.Release); err != nil {
+			return nil, fmt.Errorf("build Job: %w", err)
+		}
 	}
 	image := operationImage(site, d, o.Release)
 	if image == "" {
@@ -50,19 +53,14 @@ func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 	p := sitejob.Params{
 		Name: name, Site: site.Name, RunID: o.RunID, Operation: sitejob.Operation(o.Kind),
 		Deployment: d, Container: site.Spec.Runtime.Container, Image: image, Drush: drushOf(site),
-		BackupClaim: site.Name + "-backups", BackupPath: site.Spec.Update.Backup.Path, BackupName: o.BackupName,
+		BackupClaim: site.Name + "-backups", BackupPath: cmp.Or(site.Spec.Update.Backup.Path, defaultBackupPath),
+		BackupName:   cmp.Or(o.BackupName, update.BackupName(o.Site, o.From, o.RunID)),
 		BackupPolicy: backupPolicy(o), Keep: backupsKept(site, o.Scheduled), Source: o.Source, Held: o.Held, Scheduled: o.Scheduled,
 		Profile: o.Profile, Timeout: o.Timeout, TTL: jobTTL,
 		Owner: metav1.OwnerReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: siteKind, Name: site.Name, UID: site.UID, Controller: new(true),
 		},
 		ReadWriteOnceClaims: claims,
-	}
-	if p.BackupPath == "" {
-		p.BackupPath = defaultBackupPath
-	}
-	if p.BackupName == "" {
-		p.BackupName = update.BackupName(o.Site, o.From, o.RunID)
 	}
 	job, err := sitejob.Build(p)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
-	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -185,7 +184,7 @@ func lastWords(said string) string {
 	if _, whole, more := strings.Cut(said, "\n"); more && len(said) >= kubeletCuts {
 		said = whole // of the first line only an end is there, by which no secret is known
 	}
-	said = drush.Redact(strings.Join(strings.Fields(strings.ToValidUTF8(said, "?")), " "))
+	said = oneLine(said)
 	if len(said) <= maxWords {
 		return said
 	}

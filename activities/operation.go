@@ -154,12 +154,7 @@ const waitsFor = " Waiting: "
 // waits says in the condition Updating why an operation cannot begin, by a quota or for want of a right, both of which may
 // come back; an empty reason takes that away. It is for people to read, and decides nothing: a failure is only logged.
 func (a *Activities) waits(ctx context.Context, site *v1alpha1.DrupalSite, why string) {
-	s := update.Site{Namespace: site.Namespace, Name: site.Name, UID: string(site.UID)}
-	live, err := a.lookup(ctx, s)
-	if err != nil || live == nil {
-		return // the next look at the site says so
-	}
-	c := apimeta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionUpdating)
+	c := apimeta.FindStatusCondition(site.Status.Conditions, v1alpha1.ConditionUpdating)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return
 	}
@@ -170,6 +165,7 @@ func (a *Activities) waits(ctx context.Context, site *v1alpha1.DrupalSite, why s
 	if message = clean(message); message == c.Message {
 		return
 	}
+	s := update.Site{Namespace: site.Namespace, Name: site.Name, UID: string(site.UID)}
 	updating := update.Condition{Type: c.Type, Status: update.True, Reason: c.Reason, Message: message}
 	if err := a.report(ctx, update.Report{Site: s, Set: []update.Condition{updating}}); err != nil {
 		activity.GetLogger(ctx).Warn("what the operation waits for is not recorded", logging.KeyError, clean(err.Error()))

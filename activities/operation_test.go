@@ -232,7 +232,8 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 		},
 		{
 			"a Deployment that was made anew with another release", updateOperation(),
-			[]client.Object{testSite(), testDeployment("1.0")}, nil, update.FailureReplaced, nil,
+			[]client.Object{testSite(), testDeployment("1.0")},
+			nil, update.FailureReplaced, nil,
 		},
 		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
 	} {

@@ -135,8 +135,10 @@ func TestWhomToAsk(t *testing.T) {
 	}{
 		{"no Deployment yet", ask2, []client.Object{testSite()}, "", false},
 		{
-			"another release", update.Question{Site: blog, Release: "3.0"},
-			[]client.Object{testSite(), d, fresh, testPod(fresh, "blog-2-a")}, update.FailureReplaced, false,
+			"another release",
+			update.Question{Site: blog, Release: "3.0"},
+			[]client.Object{testSite(), d, fresh, testPod(fresh, "blog-2-a")},
+			update.FailureReplaced, false,
 		},
 		{"no pod", ask2, []client.Object{testSite(), d, fresh}, "", false},
 		{"a pod that is not ready", ask2, []client.Object{testSite(), d, fresh, notReady}, "", false},

@@ -48,10 +48,7 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if err != nil {
 		return err
 	}
-	if r.OnlyIdle && site.InProgress() {
-		return errBusy
-	}
-	if err := operationKnown(site, r.Known, r.Operation); err != nil {
+	if err := admissible(site, r); err != nil {
 		return err
 	}
 	if r.InProgress == update.MarkSet {
@@ -73,6 +70,14 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 		}
 	}
 	return a.notify(ctx, site, r)
+}
+
+// admissible refuses a report that is for idle sites only, or of a run that is behind its site.
+func admissible(site *v1alpha1.DrupalSite, r update.Report) error {
+	if r.OnlyIdle && site.InProgress() {
+		return errBusy
+	}
+	return operationKnown(site, r.Known, r.Operation)
 }
 
 // operationKnown refuses a run that does not know of the operation that the resource names. next is the operation that the

@@ -46,7 +46,7 @@ func TestAProcessThatEndsIsNoticedWithItsLastWords(t *testing.T) {
 		require.NoError(t, os.Mkdir(filepath.Join(state, dir), 0o700))
 	}
 	s := &stack{state: state}
-	require.NoError(t, os.WriteFile(s.binary(), []byte("#!/bin/sh\necho 'the port is taken' >&2\nexit 1\n"), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, os.WriteFile(s.binary(), []byte("#!/bin/sh\necho 'the port is taken' >&2\nexit 1\n"), 0o700))
 	err := s.startRole(t.Context(), role{name: "worker", port: 1})
 	require.ErrorContains(t, err, "the worker has ended")
 	require.ErrorContains(t, err, "the port is taken")

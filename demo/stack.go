@@ -74,6 +74,25 @@ func (s *stack) lock() (func(), error) {
 }
 
 func (s *stack) start(ctx context.Context) error {
+	if err := s.startCluster(ctx); err != nil {
+		return err
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	if err := s.installCRD(ctx); err != nil {
+		return err
+	}
+	for _, role := range roles() {
+		if err := s.startRole(ctx, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startCluster starts the embedded stack, or takes the one that runs, and reads where it is.
+func (s *stack) startCluster(ctx context.Context) error {
 	for _, name := range []string{"KUBECONFIG", "TEMPORAL_ADDRESS"} {
 		if value := os.Getenv(name); value != "" {
 			fmt.Printf("%s=%s is left alone: the demo needs a cluster of its own, whose node knows the sites' images.\n", name, value)
@@ -91,17 +110,6 @@ func (s *stack) start(ctx context.Context) error {
 	}
 	if own := filepath.Join(s.state, "kubeconfig"); s.env["KUBECONFIG"] != own || s.env["TEMPORAL_UI"] == "" {
 		return fmt.Errorf("the stack in %s uses a cluster or a Temporal of somebody else: make down, and then make demo, which starts its own", s.state)
-	}
-	if err := s.connect(); err != nil {
-		return err
-	}
-	if err := s.installCRD(ctx); err != nil {
-		return err
-	}
-	for _, role := range roles() {
-		if err := s.startRole(ctx, role); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -225,21 +233,26 @@ func (s *stack) startRole(ctx context.Context, r role) error {
 
 // ready waits until a process says that it is ready.
 func (s *stack) ready(ctx context.Context, role, health string) error {
-	var ended error
-	err := poll(ctx, time.Minute, func() error {
-		if ended = s.alive(role); ended != nil {
-			return nil
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	err := poll(waiting, time.Minute, func() error {
+		if dead := s.alive(role); dead != nil {
+			end(dead)
+			return dead
 		}
-		code, said, err := get(ctx, "http://"+health+"/readyz")
+		code, said, err := get(waiting, "http://"+health+"/readyz")
 		if err == nil && code != http.StatusOK {
 			err = errors.New(said)
 		}
 		return err
 	})
-	if err != nil {
-		err = fmt.Errorf("the %s is not ready: %w (log: %s)", role, err, s.log(role))
+	switch dead := context.Cause(waiting); {
+	case ctx.Err() == nil && dead != nil:
+		return dead
+	case err != nil:
+		return fmt.Errorf("the %s is not ready: %w (log: %s)", role, err, s.log(role))
 	}
-	return errors.Join(ended, err)
+	return nil
 }
 
 // alive is an error with a process's last words once it has ended.

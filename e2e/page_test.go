@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,7 +19,6 @@ import (
 	"go.temporal.io/api/enums/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
 	corev1 "k8s.io/api/core/v1"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
@@ -28,7 +28,7 @@ import (
 // of one that waits. It needs Chromium, and is skipped where there is none.
 func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 	t.Parallel()
-	browser := startBrowser(t)
+	chromium := startBrowser(t)
 
 	t.Run("a success", func(t *testing.T) {
 		t.Parallel()
@@ -36,13 +36,15 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		w.want(updating)
 		page := w.ends(updating, update.PhaseSucceeded).Status.Run.URL
 		require.Contains(t, page, "/workflows/site%2F"+w.ns+"%2Fblog/")
-		w.pageTells(browser, page, "Completed", "site/"+w.ns+"/blog",
+		w.pageTells(chromium, page, "Completed", "site/"+w.ns+"/blog",
 			"wait for the pods of 10.3.6, at most 2m0s", "drush cache:rebuild, attempt 1 of 2", "drush updatedb:status",
 			"UpdatingDatabase: Updating the database under maintenance mode.",
 			"back up, then drush updatedb of 10.3.6, under maintenance mode, at most 5m0s",
 			"Succeeded: The site runs 10.3.6.")
 		w.detailsTell("10.3.1 → 10.3.6", "The site runs 10.3.6.", "kubectl -n "+w.ns+" logs job/blog-update-")
-		require.Contains(t, w.events("UpdateSucceeded"), page, "the Event leads to the page")
+		require.True(t, slices.ContainsFunc(w.workerEvents(), func(e corev1.Event) bool {
+			return e.Reason == "UpdateSucceeded" && strings.HasSuffix(e.Message, page)
+		}), "the Event leads to the page")
 	})
 
 	t.Run("a rollback", func(t *testing.T) {
@@ -50,7 +52,7 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		w := newSite(t)
 		w.want(broken)
 		page := w.ends(broken, update.PhaseRolledBack).Status.Run.URL
-		w.pageTells(browser, page, "Failed", "drush cache:rebuild, attempt 2 of 2",
+		w.pageTells(chromium, page, "Failed", "drush cache:rebuild, attempt 2 of 2",
 			"RollingBack: The update to "+broken+" failed: drush cache:rebuild failed:",
 			"set the Deployment's image to 10.3.1", "RolledBack: The update to "+broken+" failed")
 		w.detailsTell("10.3.1 → "+broken, "Rolled back to 10.3.1.", "This release is not tried again until the spec changes",
@@ -77,28 +79,19 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		})
 		page := pageOf(update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), run)
 		opens := at.Add(24 * time.Hour).Format("2006-01-02 15:04 UTC")
-		w.pageTells(browser, page, "Running", "The update window is closed; it opens at "+opens)
+		w.pageTells(chromium, page, "Running", "The update window is closed; it opens at "+opens)
 		w.detailsTell("10.3.1 → "+updating, "Waiting", "opens at "+opens, "Signal `abort` gives it up.")
 		require.Empty(t, w.site().Annotations[v1alpha1.AnnotationUpdateInProgress], "nothing is marked while a run waits")
 	})
 }
 
-// events are the messages of the site's Events with a reason, one a line.
-func (w *world) events(reason string) string {
-	w.Helper()
-	var list corev1.EventList
-	require.NoError(w, cluster.List(w.Context(), &list, kube.InNamespace(w.ns)))
-	var said []string
-	for i := range list.Items {
-		if e := &list.Items[i]; e.InvolvedObject.Kind == "DrupalSite" && e.Reason == reason {
-			said = append(said, e.Message)
-		}
-	}
-	return strings.Join(said, "\n")
+// browser is Chromium without a window.
+type browser struct {
+	// tab opens a page to run actions on; the returned function closes it.
+	tab func() (context.Context, context.CancelFunc)
 }
 
-// startBrowser starts Chromium without a window; its tabs are made from the context.
-func startBrowser(t *testing.T) context.Context {
+func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	if !slices.ContainsFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool {
 		_, err := exec.LookPath(name)
@@ -110,11 +103,28 @@ func startBrowser(t *testing.T) context.Context {
 		chromedp.WSURLReadTimeout(time.Minute))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
-	browser, closed := chromedp.NewContext(allocator)
+	first, closed := chromedp.NewContext(allocator)
 	t.Cleanup(closed)
-	_, err := chromedp.Run(browser, chromedp.Navigate("about:blank"))
+	_, err := chromedp.Run(first, chromedp.Navigate("about:blank"))
 	require.NoError(t, err)
-	return browser
+	return &browser{tab: func() (context.Context, context.CancelFunc) { return chromedp.NewContext(first) }}
+}
+
+// open shows a page in a tab of its own. What it returns reads the page as it is then, on one line.
+func (b *browser) open(t *testing.T, page string) (read func() (string, error)) {
+	t.Helper()
+	tab, done := b.tab()
+	t.Cleanup(done)
+	_, err := chromedp.Run(tab, chromedp.Navigate("about:blank")) // the first action must have no limit: that would be the browser's
+	require.NoError(t, err)
+	limited, cancel := context.WithTimeout(tab, patience)
+	t.Cleanup(cancel)
+	_, err = chromedp.Run(limited, chromedp.Navigate(page))
+	require.NoError(t, err, page)
+	return func() (string, error) {
+		shown, err := chromedp.Run(limited, chromedp.Text("body"))
+		return strings.Join(strings.Fields(shown), " "), err
+	}
 }
 
 // pageOf is where the Web UI of the stack shows a run.
@@ -135,51 +145,28 @@ func (w *world) detailsTell(texts ...string) {
 		if err := value.Get(&metadata); err != nil {
 			return err
 		}
-		for _, text := range texts {
-			if !strings.Contains(metadata.GetCurrentDetails(), text) {
-				return &unseen{[]string{text}, metadata.GetCurrentDetails()}
-			}
-		}
-		return nil
+		return showsAll(metadata.GetCurrentDetails(), texts)
 	})
 }
 
 // pageTells asserts that a page shows texts. The UI loads its parts one by one, so they are waited for.
-func (w *world) pageTells(browser context.Context, page string, texts ...string) {
+func (w *world) pageTells(b *browser, page string, texts ...string) {
 	w.Helper()
-	tab, done := chromedp.NewContext(browser)
-	defer done()
-	_, err := chromedp.Run(tab, chromedp.Navigate("about:blank"))
-	require.NoError(w, err)
-	limited, cancel := context.WithTimeout(tab, patience)
-	defer cancel()
-	_, err = chromedp.Run(limited, chromedp.Navigate(page))
-	require.NoError(w, err, page)
+	read := b.open(w.T, page)
 	w.eventually(page, func() error {
-		shown, err := chromedp.Run(limited, chromedp.Text("body"))
+		shown, err := read()
 		if err != nil {
 			return err
 		}
-		shown = strings.Join(strings.Fields(shown), " ")
-		var missing []string
-		for _, text := range texts {
-			if !strings.Contains(shown, text) {
-				missing = append(missing, text)
-			}
-		}
-		if missing != nil {
-			return &unseen{missing, shown}
-		}
-		return nil
+		return showsAll(shown, texts)
 	})
 }
 
-// unseen says which texts a page does not show.
-type unseen struct {
-	texts []string
-	shown string
-}
-
-func (u *unseen) Error() string {
-	return "the page does not show " + strings.Join(u.texts, " | ") + "; it shows " + u.shown
+// showsAll is an error that names the texts which are not shown.
+func showsAll(shown string, texts []string) error {
+	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(shown, text) })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("it does not show %s; it shows %s", strings.Join(missing, " | "), shown)
 }

@@ -206,15 +206,21 @@ func checkTraces(w *world) {
 	})
 }
 
-func checkEvents(w *world) {
+// workerEvents are the Events about the site that the worker recorded.
+func (w *world) workerEvents() []corev1.Event {
+	w.Helper()
 	var list corev1.EventList
 	require.NoError(w, cluster.List(w.Context(), &list, kube.InNamespace(w.ns)))
+	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
+		return e.InvolvedObject.Kind != "DrupalSite" || e.ReportingController != "drupdate-worker"
+	})
+}
+
+func checkEvents(w *world) {
 	said := map[string]int{}
-	for i := range list.Items {
-		if e := &list.Items[i]; e.InvolvedObject.Kind == "DrupalSite" && e.ReportingController == "drupdate-worker" {
-			message, _, _ := strings.Cut(e.Message, " http") // the run's page
-			said[e.Reason+": "+message] += int(e.Count)
-		}
+	for _, e := range w.workerEvents() {
+		message, _, _ := strings.Cut(e.Message, " http") // the run's page
+		said[e.Reason+": "+message] += int(e.Count)
 	}
 	require.Contains(w, said, "UpdateSucceeded: Updated from "+baseline+" to "+updating+".")
 	require.Contains(w, said, "UpdateStarted: Update from "+updating+" to "+broken+" started.")

@@ -22,23 +22,9 @@ import (
 // fakeScheduler keeps one schedule, and answers with the errors of a script, one a call.
 type fakeScheduler struct {
 	client.ScheduleClient
-	script  []error
+	script
 	options *client.ScheduleOptions
 	kept    client.Schedule
-	calls   int
-}
-
-func (f *fakeScheduler) next(ctx context.Context) error {
-	if _, ok := ctx.Deadline(); !ok {
-		return errors.New("a call without a deadline")
-	}
-	f.calls++
-	if len(f.script) == 0 {
-		return nil
-	}
-	err := f.script[0]
-	f.script = f.script[1:]
-	return err
 }
 
 func (f *fakeScheduler) Create(ctx context.Context, options client.ScheduleOptions) (client.ScheduleHandle, error) {
@@ -94,7 +80,7 @@ func TestScheduleSkipsWhatOverlapsAndIsMadeOnce(t *testing.T) {
 	require.Equal(t, []any{update.BackupRequest{Site: shopSite, Scheduled: true}}, action.Args)
 
 	// One that is there is changed, and stays paused if an operator paused it.
-	f.scheduler.script = []error{temporal.ErrScheduleAlreadyRunning}
+	f.scheduler.errors = []error{temporal.ErrScheduleAlreadyRunning}
 	f.scheduler.kept.State = &client.ScheduleState{Paused: true, Note: "by hand"}
 	require.NoError(t, s.Schedule(t.Context(), shopSite, Plan{Cron: "@daily", Zone: "UTC"}))
 	require.Equal(t, []string{"@daily"}, f.scheduler.kept.Spec.CronExpressions)
@@ -105,7 +91,7 @@ func TestAScheduleThatIsNotThereIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := &fakeTemporal{}
 	s := newStarter(f, "queue", untraced, logr.Discard())
-	f.scheduler.script = []error{serviceerror.NewNotFound("no"), serviceerror.NewNotFound("no"), serviceerror.NewUnavailable("down"), serviceerror.NewInvalidArgument("bad cron")}
+	f.scheduler.errors = []error{serviceerror.NewNotFound("no"), serviceerror.NewNotFound("no"), serviceerror.NewUnavailable("down"), serviceerror.NewInvalidArgument("bad cron")}
 	there, err := s.Scheduled(t.Context(), shopSite)
 	require.NoError(t, err)
 	require.False(t, there)

@@ -19,30 +19,35 @@ var shopSite = update.Site{Namespace: "shops", Name: "shop", UID: "uid-shop"}
 
 // fakeTemporal answers with the errors of a script, one a call, and then with success.
 type fakeTemporal struct {
-	script []error
+	script
 	status enumspb.WorkflowExecutionStatus
 	// started is what was started last, as workflow, options, arguments.
 	workflow any
 	options  client.StartWorkflowOptions
 	args     []any
 	signal   any
-	calls    int
 	// scheduler is the part of it that keeps schedules.
 	scheduler fakeScheduler
 }
 
 func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return &f.scheduler }
 
-func (f *fakeTemporal) next(ctx context.Context) error {
+// script is what a fake server answers, an error for each call; then it answers well.
+type script struct {
+	errors []error
+	calls  int
+}
+
+func (s *script) next(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		return errors.New("a call without a deadline")
 	}
-	f.calls++
-	if len(f.script) == 0 {
+	s.calls++
+	if len(s.errors) == 0 {
 		return nil
 	}
-	err := f.script[0]
-	f.script = f.script[1:]
+	err := s.errors[0]
+	s.errors = s.errors[1:]
 	return err
 }
 
@@ -89,7 +94,7 @@ func TestRetargetSignalsOrStartsTheRunOfTheSite(t *testing.T) {
 
 func TestAbortSignalsTheOpenRunAndNeverStartsOne(t *testing.T) {
 	t.Parallel()
-	f := &fakeTemporal{script: []error{nil, serviceerror.NewNotFound("workflow execution already completed"), serviceerror.NewUnavailable("down")}}
+	f := &fakeTemporal{script: script{errors: []error{nil, serviceerror.NewNotFound("workflow execution already completed"), serviceerror.NewUnavailable("down")}}}
 	starter := newStarter(f, "queue", untraced, logr.Discard())
 	open, err := starter.Abort(t.Context(), shopSite)
 	require.NoError(t, err)
@@ -105,7 +110,7 @@ func TestAbortSignalsTheOpenRunAndNeverStartsOne(t *testing.T) {
 
 func TestCheckThatIsUnderWayCountsAsStarted(t *testing.T) {
 	t.Parallel()
-	f := &fakeTemporal{script: []error{serviceerror.NewWorkflowExecutionAlreadyStarted("started", "", "")}}
+	f := &fakeTemporal{script: script{errors: []error{serviceerror.NewWorkflowExecutionAlreadyStarted("started", "", "")}}}
 	require.NoError(t, newStarter(f, "queue", untraced, logr.Discard()).Check(t.Context(), shopSite))
 	require.Equal(t, update.CheckSiteWorkflow, f.workflow)
 	require.Equal(t, []any{update.CheckRequest{Site: shopSite}}, f.args)
@@ -116,7 +121,7 @@ func TestCheckThatIsUnderWayCountsAsStarted(t *testing.T) {
 func TestSearchAttributesThatAreNotRegisteredAreLoggedOnceAndLeftOut(t *testing.T) {
 	t.Parallel()
 	unknown := serviceerror.NewInvalidArgument("Namespace default has no mapping defined for search attribute DrupalSite")
-	f := &fakeTemporal{script: []error{unknown}}
+	f := &fakeTemporal{script: script{errors: []error{unknown}}}
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	s := newStarter(f, "queue", untraced, log)
@@ -146,7 +151,7 @@ func TestOpenIsTrueOnlyOfARunningWorkflow(t *testing.T) {
 			t.Parallel()
 			f := &fakeTemporal{status: c.status}
 			if c.err != nil {
-				f.script = []error{c.err}
+				f.errors = []error{c.err}
 			}
 			open, err := newStarter(f, "queue", untraced, logr.Discard()).Open(t.Context(), "site/shops/shop")
 			require.NoError(t, err)
@@ -165,14 +170,14 @@ func TestErrorsThatAreNotAboutTheRequestAreOutages(t *testing.T) {
 		context.DeadlineExceeded,
 		errors.New("anything else"),
 	} {
-		s := newStarter(&fakeTemporal{script: []error{err, err, err, err}}, "queue", untraced, logr.Discard())
+		s := newStarter(&fakeTemporal{script: script{errors: []error{err, err, err, err}}}, "queue", untraced, logr.Discard())
 		require.ErrorIs(t, s.Retarget(t.Context(), shopSite, update.Retarget{}), ErrUnavailable, err)
 		require.ErrorIs(t, s.Check(t.Context(), shopSite), ErrUnavailable, err)
 		_, got := s.Open(t.Context(), "id")
 		require.ErrorIs(t, got, ErrUnavailable, err)
 		require.ErrorIs(t, s.Healthy(t.Context()), ErrUnavailable, err)
 	}
-	s := newStarter(&fakeTemporal{script: []error{serviceerror.NewInvalidArgument("task queue is too long")}}, "queue", untraced, logr.Discard())
+	s := newStarter(&fakeTemporal{script: script{errors: []error{serviceerror.NewInvalidArgument("task queue is too long")}}}, "queue", untraced, logr.Discard())
 	err := s.Retarget(t.Context(), shopSite, update.Retarget{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnavailable)

@@ -84,28 +84,6 @@ func (r *run) noPlaceForJobs() string {
 	return ""
 }
 
-// insistOn runs an operation that a person or a schedule asked for with the image that runs, and again when its Job was lost:
-// a backup that is there already is used, and a restore begins again with its backup.
-func (r *run) insistOn(o update.Operation) (update.OperationResult, error) {
-	limit := r.state.Settings.DatabaseTimeout
-	release := r.target
-	o.Site, o.Release, o.From, o.Timeout, o.BackupName = r.site, release, release, limit, update.RequestedBackupName(r.site, release, o.RunID)
-	for n := 1; ; n++ {
-		o.Attempt = n
-		result, err := call(r.steady, watching(2*limit), fmt.Sprintf("%s, at most %s", plainly(o, true), limit), update.RunOperation, o)
-		if result.Message != "" {
-			r.progress.LastOutput = result.Message
-		}
-		if result.Backup != nil {
-			r.backup = result.Backup
-		}
-		r.job = result.Job
-		if err != nil || result.Outcome != update.Unknown || n == mostAttempts {
-			return result, err
-		}
-	}
-}
-
 // backedUp records what a backup came to. It leaves status.run alone: that tells of what changed the site.
 func (r *run) backedUp(result update.OperationResult) (update.Done, error) {
 	report := update.Report{Site: r.site}

@@ -32,15 +32,7 @@ type after struct {
 
 func (w *world) execute(t *testing.T, name string, request any, prepare ...func(*testsuite.TestWorkflowEnvironment)) after {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet())
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
-	workflows.Register(env)
-	w.register(env)
-	for _, p := range prepare {
-		p(env)
-	}
+	env := w.environment(time.Minute, prepare...)
 	env.ExecuteWorkflow(name, request)
 	require.True(t, env.IsWorkflowCompleted())
 	a := after{err: env.GetWorkflowError()}
@@ -312,12 +304,7 @@ func TestAScheduledRunRemovesTheScheduleOfASiteThatIsGone(t *testing.T) {
 // occupied runs ScheduledBackup while another workflow has the site's id, and returns how often a backup was begun.
 func (w *world) occupied(t *testing.T, occupant func(workflow.Context) error) (begun int) {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet())
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
-	workflows.Register(env)
-	w.register(env)
+	env := w.environment(time.Minute)
 	env.RegisterWorkflowWithOptions(occupant, workflow.RegisterOptions{Name: "occupant"})
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
 		child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: site().UpdateID()})

@@ -115,48 +115,48 @@ func (r *run) verify() (ending, error) {
 		return ending{}, err
 	}
 	found, err := r.verified(r.target)
-	if err == nil && found == nil {
-		return ending{}, nil
-	}
-	if siteGone(err) {
-		return ending{}, err
-	}
-	if overtaken(err) && r.updated == nil {
+	switch {
+	case overtaken(err) && r.updated == nil:
 		return r.replaced()
-	}
-	if overtaken(err) {
+	case overtaken(err):
 		found, err = r.followDatabase()
-		if err == nil && found == nil {
-			return ending{}, nil
-		}
-		if siteGone(err) || behind(err) {
-			return ending{}, err
-		}
 	}
-	if found == nil {
-		found = &fault{failureType(err), explain(err)}
+	if err != nil {
+		found, err = r.orGone(err)
 	}
-	if r.updated != nil {
+	switch {
+	case err != nil || found == nil:
+		return ending{}, err
+	case r.updated != nil:
 		return r.keepUpdated(*found)
+	default:
+		return r.codeFailed(*found)
 	}
-	return r.codeFailed(*found)
 }
 
 // followDatabase puts the target's code back onto a database that was updated to it, where the Deployment was made anew or
 // given another image meanwhile, and asks the site once more.
 func (r *run) followDatabase() (*fault, error) {
-	change, err := r.set(r.target, "")
+	if found, err := r.bringUp(r.target, false); found != nil || err != nil {
+		return found, err
+	}
+	return r.verified(r.target)
+}
+
+// bringUp puts a release into whatever Deployment there is, and waits for its pods. Nothing interrupts it.
+func (r *run) bringUp(release string, allowNotReady bool) (*fault, error) {
+	change, err := r.set(release, "")
 	if err != nil {
 		return nil, err
 	}
-	rollout, err := r.waitFor(r.steady, change, false)
+	rollout, err := r.waitFor(r.steady, change, allowNotReady)
 	if err != nil {
 		return nil, err
 	}
 	if rollout.State != update.RolloutComplete {
 		return &fault{rollout.Reason, rollout.Message}, nil
 	}
-	return r.verified(r.target)
+	return nil, nil
 }
 
 // keepUpdated ends with a target that does not work although its database update went well. The site was out of
@@ -182,7 +182,7 @@ func (r *run) verified(release string) (*fault, error) {
 // finish records the verified target: it serves, and it is what later failures go back to.
 func (r *run) finish() (ending, error) {
 	if frozen(r.state) { // an earlier run left the CronJobs suspended for a person, who says by a retry that the site is mended
-		if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+		if err := r.resumeCron(); err != nil {
 			return ending{}, err
 		}
 	}

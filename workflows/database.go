@@ -107,12 +107,19 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	}
 	result, err := r.attempt(update.Operation{Kind: update.OperationUpdate, RunID: operation, Release: r.target, MustExist: mustExist})
 	switch {
-	case err != nil && siteGone(err):
+	case siteGone(err):
 		return ending{}, err
 	case overtaken(err):
 		return r.notBegun()
 	case err != nil:
 		return r.undoDatabase(operation, explain(err), false)
+	}
+	return r.settled(operation, result)
+}
+
+// settled is what follows from the verdict on an update operation.
+func (r *run) settled(operation string, result update.OperationResult) (ending, error) {
+	switch {
 	case result.Outcome == update.Succeeded:
 		return r.databaseUpdated(result)
 	case result.Outcome == update.Failed && !result.Touched:
@@ -126,7 +133,7 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 
 // notBegun ends a run whose Deployment was made anew just before the operation: nothing was begun, and the next run looks again.
 func (r *run) notBegun() (ending, error) {
-	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+	if err := r.resumeCron(); err != nil {
 		return ending{}, err
 	}
 	return r.replaced()
@@ -134,7 +141,7 @@ func (r *run) notBegun() (ending, error) {
 
 func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 	r.updated = &result
-	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+	if err := r.resumeCron(); err != nil {
 		return ending{}, err
 	}
 	report := r.report(update.PhaseVerifying, "The database is updated.")
@@ -142,62 +149,8 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 	return ending{}, r.write("record the database update", report)
 }
 
-// insist runs an operation that may be repeated, and repeats it when its Job was lost. A restore begins from the verified
-// backup each time and waits for whoever still holds the site's lock; lifting sets a flag.
-func (r *run) insist(kind update.OperationKind, operation, release string) (update.OperationResult, error) {
-	for n := 1; ; n++ {
-		result, err := r.attempt(update.Operation{Kind: kind, RunID: operation, Release: release, Attempt: n})
-		if err != nil || result.Outcome != update.Unknown || n == mostAttempts {
-			return result, err
-		}
-	}
-}
-
 // cronLimit ends a suspension of CronJobs that has lost its own, shorter deadline.
 const cronLimit = 10 * time.Minute
-
-// mostAttempts is how often an operation that may be repeated is tried.
-const mostAttempts = 3
-
-// attempt runs one Job of an operation, named after the run that asked for it first.
-func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
-	limit := r.state.Settings.DatabaseTimeout
-	o.Site, o.From, o.Timeout, o.Unsecured = r.site, r.state.Releases.Failsafe, limit, !r.state.Settings.Backup
-	o.BackupName = update.BackupName(r.site, r.state.Releases.Failsafe, o.RunID)
-	summary := fmt.Sprintf("%s, at most %s", plainly(o, r.state.Settings.Backup), limit)
-	result, err := call(r.steady, watching(2*limit), summary, update.RunOperation, o)
-	if result.Message != "" {
-		r.progress.LastOutput = result.Message
-	}
-	if result.Backup != nil {
-		r.backup = result.Backup
-	}
-	r.job = result.Job
-	return result, err
-}
-
-// plainly says what an operation does, for a page that people read who have never seen the code.
-func plainly(o update.Operation, backup bool) string {
-	switch o.Kind {
-	case update.OperationUpdate:
-		if !backup {
-			return fmt.Sprintf("drush updatedb of %s under maintenance mode, without a backup", o.Release)
-		}
-		return fmt.Sprintf("back up, then drush updatedb of %s, under maintenance mode", o.Release)
-	case update.OperationRestore:
-		return fmt.Sprintf("restore the backup %s", o.BackupName)
-	case update.OperationLift:
-		return "put maintenance mode back as it was"
-	case update.OperationBackup:
-		return "back the database up; the site serves meanwhile"
-	case update.OperationRewind:
-		return fmt.Sprintf("put the backup %s back, under maintenance mode", o.Source)
-	case update.OperationPreflight:
-		return fmt.Sprintf("ask the Drush of %s, beside the running site", o.Release)
-	default:
-		return string(o.Kind)
-	}
-}
 
 // untouched ends a database step that failed before it changed anything: the code goes back, the database stays. From
 // here on the operation is settled: a run that takes over only has a rollback to finish, and never begins updatedb.
@@ -332,17 +285,25 @@ func (r *run) backOnDatabase(operation, reason, message string, began bool) (end
 func (r *run) lift(operation, release string, began bool) (*fault, error) {
 	if operation != "" && r.state.Settings.Backup {
 		result, err := r.insist(update.OperationLift, operation, release)
-		switch {
-		case err != nil:
+		if err != nil {
 			return r.orGone(err)
-		case result.Outcome != update.Succeeded:
-			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
-		case began && result.Step == update.StepNothingRecorded:
-			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: the backup volume does not hold its notes any more."}, nil
+		}
+		if found := notLifted(result, began); found != nil {
+			return found, nil
 		}
 	}
-	_, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
-	return nil, err
+	return nil, r.resumeCron()
+}
+
+// notLifted is why maintenance mode is not as it was before; nil when it is.
+func notLifted(result update.OperationResult, began bool) *fault {
+	switch {
+	case result.Outcome != update.Succeeded:
+		return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}
+	case began && result.Step == update.StepNothingRecorded:
+		return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: the backup volume does not hold its notes any more."}
+	}
+	return nil
 }
 
 // restoreFailed stops with maintenance mode on: a person is needed. restored says that the database is the old code's;

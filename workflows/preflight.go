@@ -47,19 +47,15 @@ func (r *run) askTarget(ctx workflow.Context) (update.OperationResult, error) {
 	r.preflights++
 	id := update.OperationID(r.id, r.preflights)
 	limit := r.state.Settings.RolloutTimeout
-	for n := 1; ; n++ {
+	return untilKnown(func(n int) (update.OperationResult, error) {
 		if err := r.gate(ctx); err != nil {
 			return update.OperationResult{}, temporal.NewCanceledError()
 		}
-		result, err := call(ctx, watching(limit), fmt.Sprintf("ask the Drush of %s, in a Job", r.target), update.RunOperation, update.Operation{
+		return r.operate(ctx, update.Operation{
 			Site: r.site, Kind: update.OperationPreflight, RunID: id, Release: r.target, From: r.state.Releases.Failsafe,
 			BackupName: update.BackupName(r.site, r.state.Releases.Failsafe, id), Timeout: limit, Attempt: n,
-		})
-		if err != nil || result.Outcome != update.Unknown || n == mostAttempts {
-			return result, err
-		}
-		r.progress.LastOutput = result.Message
-	}
+		}, limit)
+	})
 }
 
 // preflightPassed says what Drush said, and goes on.

@@ -139,17 +139,14 @@ func (r *run) openOn(c chosen) (update.Done, error) {
 func (r *run) liftRewind(operation string, began bool) (*fault, error) {
 	if operation != "" {
 		result, err := r.insistOnLift(operation)
-		switch {
-		case err != nil:
+		if err != nil {
 			return r.orGone(err)
-		case result.Outcome != update.Succeeded:
-			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: " + result.Message}, nil
-		case began && result.Step == update.StepNothingRecorded:
-			return &fault{update.ReasonStepFailed, "maintenance mode could not be put back: the backup volume does not hold its notes any more."}, nil
+		}
+		if found := notLifted(result, began); found != nil {
+			return found, nil
 		}
 	}
-	_, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site)
-	if err != nil {
+	if err := r.resumeCron(); err != nil {
 		return r.orGone(err)
 	}
 	return nil, nil

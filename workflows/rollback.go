@@ -66,7 +66,7 @@ func (r *run) goBack(phase update.Phase, conditions []update.Condition) (ending,
 func (r *run) resumeRollback() (ending, error) {
 	r.marked = true
 	r.target = r.state.Releases.Failed
-	if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+	if err := r.resumeCron(); err != nil {
 		return ending{}, err
 	}
 	reason := r.state.CodeFailed
@@ -82,18 +82,14 @@ func (r *run) resumeRollback() (ending, error) {
 
 // restoreCode brings a release back and makes it work. The fault is nil when it does.
 func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
-	change, err := r.set(release, "")
+	found, err := r.bringUp(release, inMaintenance)
 	if err != nil {
 		return r.orGone(err)
 	}
-	rollout, err := r.waitFor(r.steady, change, inMaintenance)
-	if err != nil {
-		return r.orGone(err)
+	if found != nil {
+		return found, nil
 	}
-	if rollout.State != update.RolloutComplete {
-		return &fault{rollout.Reason, rollout.Message}, nil
-	}
-	found, err := r.rebuild(r.steady, release, inMaintenance)
+	found, err = r.rebuild(r.steady, release, inMaintenance)
 	if err != nil {
 		return r.orGone(err)
 	}

@@ -305,6 +305,14 @@ func advice(phase update.Phase) string {
 		return "The restore is let finish."
 	case update.PhaseRestoring, update.PhaseRollingBack:
 		return "The site is being put back in order; nothing needs to be done."
+	default:
+		return lastAdvice(phase)
+	}
+}
+
+// lastAdvice says what a person can do when the run has ended.
+func lastAdvice(phase update.Phase) string {
+	switch phase {
 	case update.PhaseRollbackFailed, update.PhaseRestoreFailed, update.PhaseFrozen:
 		return "A person is needed: see the conditions of the site, mend it, then set the annotation `drupdate.dev/retry` to a new value."
 	case update.PhaseRolledBack, update.PhaseRestored, update.PhaseCodeFailed, update.PhaseAborted:

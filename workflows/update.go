@@ -150,7 +150,7 @@ func (r *run) lost(err error) ending {
 // gone ends the run of a site that was deleted or replaced: what this run changed outside of it is put back.
 func (r *run) gone() ending {
 	if r.cronSuspended {
-		if _, err := call(r.steady, quick(), "put the site's CronJobs back", update.ResumeCron, r.site); err != nil {
+		if err := r.resumeCron(); err != nil {
 			workflow.GetLogger(r.steady).Warn("the site is gone, and its CronJobs stay suspended", "error", err)
 		}
 	}

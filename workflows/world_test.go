@@ -270,18 +270,24 @@ func (w *world) report(r update.Report) {
 	w.finished = r.Finished
 }
 
-// run executes UpdateSite in this world to its end.
-func (w *world) run(t *testing.T, prepare ...func(*testsuite.TestWorkflowEnvironment)) (update.Summary, error) {
-	t.Helper()
+// environment is Temporal's test environment with our workflows and the activities of this world.
+func (w *world) environment(limit time.Duration, prepare ...func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet())
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(30 * time.Second)
+	env.SetTestTimeout(limit)
 	workflows.Register(env)
 	w.register(env)
 	for _, p := range prepare {
 		p(env)
 	}
+	return env
+}
+
+// run executes UpdateSite in this world to its end.
+func (w *world) run(t *testing.T, prepare ...func(*testsuite.TestWorkflowEnvironment)) (update.Summary, error) {
+	t.Helper()
+	env := w.environment(30*time.Second, prepare...)
 	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site()})
 	require.True(t, env.IsWorkflowCompleted())
 	if err := env.GetWorkflowError(); err != nil {

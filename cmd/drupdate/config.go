@@ -105,10 +105,10 @@ func (c *config) Validate() error {
 // validateOutlets checks where traces and notifications go. Addresses may hold tokens, and are not repeated.
 func (c *config) validateOutlets() error {
 	var problems []error
-	if u, err := url.Parse(c.otlpEndpoint); c.otlpEndpoint != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+	if c.otlpEndpoint != "" && parseHTTP(c.otlpEndpoint) == nil {
 		problems = append(problems, errors.New("--otlp-endpoint must be like http://host:4317"))
 	}
-	if u, err := url.Parse(c.temporalUI); c.temporalUI != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "") {
+	if u := parseHTTP(c.temporalUI); c.temporalUI != "" && (u == nil || u.RawQuery != "") {
 		problems = append(problems, errors.New("--temporal-ui-url must be like https://temporal.example.org"))
 	}
 	switch {
@@ -120,6 +120,15 @@ func (c *config) validateOutlets() error {
 		problems = append(problems, webhook.Check(c.webhookURL, c.webhookSecretFile))
 	}
 	return errors.Join(problems...)
+}
+
+// parseHTTP is nil for what is no address of a web server.
+func parseHTTP(address string) *url.URL {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil
+	}
+	return u
 }
 
 func (c *config) watcher() watcher.Config {

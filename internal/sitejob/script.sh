@@ -723,6 +723,27 @@ retain() {
 
 # ---------------------------------------------------------------- operations
 
+need_database() {
+  database_answers "$@" || {
+    blame 'the database cannot be queried'
+    fail preflight "$@"
+  }
+}
+
+# What is looked at before a backup is taken, beside the site or before its update.
+can_be_backed_up() {
+  step preflight
+  site_is_healthy "$@" || {
+    blame 'Drupal does not bootstrap'
+    fail preflight "$@"
+  }
+  need_database "$@"
+  command -v sha256sum >/dev/null 2>&1 || {
+    ERROR='the image has no "sha256sum"'
+    fail preflight "$@"
+  }
+}
+
 update() {
   if has finished; then
     # An earlier run of this very operation ended well and its result was lost.
@@ -734,19 +755,7 @@ update() {
     ERROR='updatedb was started before and did not end well; it is never started twice'
     finish already-started
   fi
-  step preflight
-  site_is_healthy "$@" || {
-    blame 'Drupal does not bootstrap'
-    fail preflight "$@"
-  }
-  database_answers "$@" || {
-    blame 'the database cannot be queried'
-    fail preflight "$@"
-  }
-  command -v sha256sum >/dev/null 2>&1 || {
-    ERROR='the image has no "sha256sum"'
-    fail preflight "$@"
-  }
+  can_be_backed_up "$@"
   ! code_is_missing "$@" || {
     ERROR='an enabled module or theme has no code in this image'
     fail preflight "$@"
@@ -1056,19 +1065,7 @@ restore_sqlite() {
 
 # A backup beside the running site. The dump is one consistent look at the database, so the site stays open.
 backup() {
-  step preflight
-  site_is_healthy "$@" || {
-    blame 'Drupal does not bootstrap'
-    fail preflight "$@"
-  }
-  database_answers "$@" || {
-    blame 'the database cannot be queried'
-    fail preflight "$@"
-  }
-  command -v sha256sum >/dev/null 2>&1 || {
-    ERROR='the image has no "sha256sum"'
-    fail preflight "$@"
-  }
+  can_be_backed_up "$@"
   take_backup "$@"
   retain
   OK=true
@@ -1125,10 +1122,7 @@ rewind() {
     finish already-restored
   fi
   step preflight
-  database_answers "$@" || {
-    blame 'the database cannot be queried'
-    fail preflight "$@"
-  }
+  need_database "$@"
   FROM=$CHOSEN
   backup_is_sound || {
     ERROR='there is no sound backup of that name'

@@ -146,14 +146,21 @@ func Verdict(job *batchv1.Job, pods []corev1.Pod) (State, Result, string) {
 		return Unknown, Result{}, "the job is gone"
 	}
 	own := podsOf(job, pods)
-	result, exitCode, told := lastWords(own)
 	failed := condition(job, batchv1.JobFailed)
+	if failed != nil || condition(job, batchv1.JobComplete) != nil {
+		return verdictOfEnded(job, own, failed)
+	}
+	result, _, _ := lastWords(own)
+	if job.DeletionTimestamp != nil {
+		return Unknown, result, "the job is being deleted"
+	}
+	return Running, result, waiting(own, result)
+}
+
+// verdictOfEnded is Verdict for a Job that has ended, by its own pods.
+func verdictOfEnded(job *batchv1.Job, own []corev1.Pod, failed *batchv1.JobCondition) (State, Result, string) {
+	result, exitCode, told := lastWords(own)
 	switch {
-	case failed == nil && condition(job, batchv1.JobComplete) == nil:
-		if job.DeletionTimestamp != nil {
-			return Unknown, result, "the job is being deleted"
-		}
-		return Running, result, waiting(own, result)
 	case len(own) == 0:
 		return Unknown, Result{}, "the job has ended and its pod is gone"
 	case !told:
