@@ -28,7 +28,7 @@ func (r *run) preflight() (ending, error) {
 	defer done()
 	result, err := r.askTarget(ctx)
 	switch {
-	case temporal.IsCanceledError(err):
+	case cutShort(ctx, err):
 		return r.interrupted()
 	case siteGone(err):
 		return ending{}, err
