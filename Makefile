@@ -189,8 +189,10 @@ $(BIN)/demo: FORCE | $(BIN)
 	@go build -o $@ ./demo
 $(BIN)/simsite: FORCE | $(BIN)
 	@go build -o $@ -ldflags '-s -w' ./internal/simsite/cmd/simsite
-$(BIN)/localstack: FORCE | $(BIN)
+$(BIN)/localstack: $(BIN)/container-init
 	@cd localstack && go build -o $@ ./cmd/localstack
+$(BIN)/container-init: FORCE | $(BIN)
+	@cd localstack && go build -o $@ -ldflags '-s -w' ./cmd/container-init
 
 # The control plane and Temporal, which localstack builds as it starts.
 $(BIN)/kubebox: | $(BIN)/localstack $(BIN)/simsite

@@ -176,7 +176,7 @@ func TestWaitingReasons(t *testing.T) {
 func TestProbes(t *testing.T) {
 	ns := namespace(t)
 	must(t, pod("probed", `{name: c, image: "registry.example/busybox:1", command: [sh, -c, "touch /tmp/live /tmp/ready; sleep infinity"],
-    livenessProbe: {exec: {command: [test, -f, /tmp/live]}, periodSeconds: 1, failureThreshold: 1},
+    livenessProbe: {exec: {command: [test, -f, /tmp/live]}, initialDelaySeconds: 2, periodSeconds: 1, failureThreshold: 1},
     readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}}], terminationGracePeriodSeconds: 1, volumes: [`), "-n", ns, "apply", "-f", "-")
 	ready := `{.status.conditions[?(@.type=="Ready")].status}`
 	eventually(t, ns, "pod/probed", ready, "True")

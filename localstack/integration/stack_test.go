@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	program = filepath.Join(state, "localstack")
 	if err := errors.Join(
 		os.MkdirAll(filepath.Join(state, "bin"), 0o755),
-		shell("go", "build", "-o", program, "../cmd/localstack"),
+		shell("go", "build", "-o", state+"/", "../cmd/localstack", "../cmd/container-init"),
 		shell("sh", "-c", "cp "+given+"/bin/kubebox* "+given+"/bin/temporal-dev* "+state+"/bin/"),
 		os.WriteFile(filepath.Join(state, "bin", "simsite"), []byte(fakeSimsite), 0o755),
 	); err != nil {

@@ -5,12 +5,6 @@ import (
 	"os"
 
 	"github.com/drupdate/drupdate/localstack/internal/cli"
-	"github.com/drupdate/drupdate/localstack/internal/container"
 )
 
-func main() {
-	if len(os.Args) > 1 && os.Args[1] == container.Subcommand {
-		container.Init()
-	}
-	os.Exit(cli.Run())
-}
+func main() { os.Exit(cli.Run()) }

@@ -17,14 +17,14 @@ import (
 // Runtime starts containers. All of them end when the process that holds the
 // Runtime ends, however it ends.
 type Runtime struct {
-	self  string
-	forks chan func()
+	program string
+	forks   chan func()
 }
 
-// New returns a Runtime that starts self, the program that calls Init when its
-// first argument is Subcommand.
-func New(self string) *Runtime {
-	r := &Runtime{self: self, forks: make(chan func())}
+// New returns a Runtime that starts program, which calls Init and does nothing
+// else, as the first process of every container.
+func New(program string) *Runtime {
+	r := &Runtime{program: program, forks: make(chan func())}
 	go r.fork()
 	return r
 }
@@ -107,7 +107,7 @@ func (r *Runtime) start(p *Process) error {
 }
 
 func (r *Runtime) command(spec Spec, streams Streams) *exec.Cmd {
-	cmd := exec.Command(r.self, Subcommand)
+	cmd := exec.Command(r.program)
 	cmd.Env = []string{}
 	if streams.Stdin != nil {
 		cmd.Stdin = streams.Stdin

@@ -23,9 +23,8 @@ type Spec struct {
 	Inside   int      `json:"inside,omitempty"` // the process whose container a command joins; 0 makes a container.
 }
 
-// Subcommand is the hidden subcommand by which a program that uses this
-// package starts itself again as the first process of a container.
-const Subcommand = "container-init"
+// Program is the name of the program that is the first process of a container.
+const Program = "container-init"
 
 // The file descriptors that the first process finds open besides the standard ones.
 const (

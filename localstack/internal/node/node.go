@@ -37,7 +37,7 @@ type Config struct {
 	Pods      string // a folder for the pods.
 	Volumes   string // a folder for the claims.
 	Databases string // a folder that every container shares.
-	Self      string // the program that container.Init runs in.
+	Init      string // the program container.Program.
 	Simsite   string // the program of the simulated sites.
 	Links     string // a folder for links to it.
 	Drupdate  string // the program of the image "drupdate"; it may be absent as long as no pod asks for it.
@@ -67,7 +67,7 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("run node: %w", err)
 	}
 	n := &Node{
-		config: config, ctx: ctx, client: client, runtime: container.New(config.Self), log: config.Log,
+		config: config, ctx: ctx, client: client, runtime: container.New(config.Init), log: config.Log,
 		images:    &images{program: config.Simsite, folder: config.Links, drupdate: config.Drupdate},
 		addresses: addresses{block: blockOf(config.Listen), taken: map[string]bool{}},
 		pods:      map[types.UID]*pod{},
