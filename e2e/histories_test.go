@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -22,22 +23,28 @@ import (
 func TestRecordHistories(t *testing.T) {
 	t.Parallel()
 	for ending, tc := range map[string]struct {
-		target string
-		phase  update.Phase
-		meddle func(*world)
+		target  string
+		phase   update.Phase
+		options []option
+		meddle  func(*world)
 	}{
-		"success":          {"10.3.2", update.PhaseSucceeded, nil},
-		"database":         {"10.3.6", update.PhaseSucceeded, nil},
-		"rollback":         {"10.4.0-cr-broken", update.PhaseRolledBack, nil},
-		"database-failure": {"10.4.0-hook-exception", update.PhaseRestored, nil},
-		"cancel": {"10.4.0-hangs", update.PhaseAborted, func(w *world) {
+		"success":           {"10.3.2", update.PhaseSucceeded, nil, nil},
+		"database":          {"10.3.6", update.PhaseSucceeded, nil, nil},
+		"rollback":          {"10.4.0-cr-broken", update.PhaseRolledBack, nil, nil},
+		"database-failure":  {"10.4.0-hook-exception", update.PhaseRestored, nil, nil},
+		"preflight-failure": {"10.4.0-db-down", update.PhaseCodeFailed, []option{withSpec(asksFirst)}, nil},
+		"cancel": {"10.4.0-hangs", update.PhaseAborted, nil, func(w *world) {
 			w.reaches(update.PhaseRollingOut)
 			w.cli("workflow", "cancel", "--workflow-id", "site/"+w.ns+"/"+w.name)
+		}},
+		"recovered": {"10.4.0-slow-update", update.PhaseSucceeded, nil, func(w *world) {
+			w.reaches(update.PhaseUpdatingDatabase)
+			w.cli("workflow", "terminate", "--workflow-id", "site/"+w.ns+"/"+w.name)
 		}},
 	} {
 		t.Run(ending, func(t *testing.T) {
 			t.Parallel()
-			w := newSite(t)
+			w := newSite(t, tc.options...)
 			w.want(tc.target)
 			if tc.meddle != nil {
 				tc.meddle(w)
@@ -49,6 +56,21 @@ func TestRecordHistories(t *testing.T) {
 			}
 		})
 	}
+	t.Run("backups", func(t *testing.T) {
+		t.Parallel()
+		w := newSite(t)
+		id := update.Site{Namespace: w.ns, Name: w.name}.UpdateID()
+		site := fmt.Sprintf(`"site":{"namespace":%q,"name":%q}`, w.ns, w.name)
+		w.cli("workflow", "execute", "--workflow-id", id, "--type", update.BackupSiteWorkflow, "--task-queue", update.TaskQueue, "--input", "{"+site+"}")
+		record(t, "backup", id, "")
+		name := w.backup(v1alpha1.BackupOfRequest).Name
+		w.cli("workflow", "execute", "--workflow-id", id, "--type", update.RestoreSiteWorkflow, "--task-queue", update.TaskQueue,
+			"--input", fmt.Sprintf(`{%s,"backup":%q}`, site, name))
+		record(t, "restore", id, "")
+		w.cli("workflow", "execute", "--workflow-id", id+"/scheduled", "--type", update.ScheduledBackupWorkflow, "--task-queue", update.TaskQueue, "--input", "{"+site+"}")
+		record(t, "scheduled-backup", id+"/scheduled", "")
+		w.idle()
+	})
 }
 
 func record(t *testing.T, ending, workflowID, runID string) {
