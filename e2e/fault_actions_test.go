@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -461,23 +460,6 @@ func (r *round) unmount() error {
 		return fmt.Errorf("umount: %w: %s", err, out)
 	}
 	r.disk = ""
-	return nil
-}
-
-// unmountLeftovers takes away the small disks of a suite that was killed.
-func unmountLeftovers() error {
-	raw, err := os.ReadFile("/proc/mounts")
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(raw)) {
-		fields := strings.Fields(line)
-		if len(fields) > 1 && strings.HasPrefix(fields[1], filepath.Join(state, "volumes")+"/") {
-			if err := (&round{disk: fields[1]}).unmount(); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 

@@ -37,10 +37,7 @@ var shared *fleet
 // launch starts the worker and the watcher as two processes, and the proxy before the node, and returns what stops them.
 func launch() (func() error, error) {
 	shared = &fleet{}
-	err := unmountLeftovers()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if shared.proxy, err = startProxy(); err != nil {
 		return nil, err
 	}
