@@ -20,6 +20,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
 )
 
 // wrong is one way in which a person makes the world wrong, and what the judge must say then.
@@ -215,6 +216,24 @@ func litterFile(name string) (do, undo func(*control)) {
 	}, func(c *control) { require.NoError(c, os.Remove(path(c))) }
 }
 
+// askedBack makes a restore on demand of the round, which never was.
+func askedBack(c *control) { c.rewind = &rewind{backup: "blog-x", from: time.Now(), to: time.Now()} }
+
+func neverAskedBack(c *control) { c.rewind = nil }
+
+// claimedBack says that the restore was made, while the row that it takes away is there.
+func claimedBack(c *control) {
+	askedBack(c)
+	database("set", latest, "yes")(c)
+	c.status(func(s *v1alpha1.DrupalSiteStatus) { s.Run.Phase = string(update.PhaseRewound) })
+}
+
+func noClaim(c *control) {
+	neverAskedBack(c)
+	database("set", latest, "")(c)
+	c.status(func(s *v1alpha1.DrupalSiteStatus) { s.Run.Phase = string(update.PhaseSucceeded) })
+}
+
 func wrongs() []wrong {
 	damage, repair := overwrite("sql", "-- Dump completed on a lie\n")
 	swap, unswap := overwrite("meta", "driver=mysql\nfile=none\nsha256=other\ntakenAt=2026-01-01T00:00:00Z\n")
@@ -242,6 +261,8 @@ func wrongs() []wrong {
 		{"a CronJob is left suspended", 7, "the CronJob yearly is suspended: true", cronSuspended("true"), cronSuspended("false")},
 		{"a partial backup is left", 7, "blog-x.partial", partial, noPartial},
 		{"a work folder is left", 7, ".abc.work", work, noWork},
+		{"what a restore replaced is gone", 6, "in none of the backups", askedBack, neverAskedBack},
+		{"a restore that was not made", 6, "and it was not", claimedBack, noClaim},
 		{"updatedb by hand", 1, "without a backup of its own", func(c *control) { c.playAt("10.3.8", "drush", "updatedb", "-y") }, nil},
 		{"the schema that is left by it", 3, "does not fit", func(*control) {}, nil},
 		{"a run that is not recorded", 8, "status.run is empty", func(c *control) { c.status(func(s *v1alpha1.DrupalSiteStatus) { s.Run = nil }) }, nil},

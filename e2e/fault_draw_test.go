@@ -111,6 +111,8 @@ type plan struct {
 	// follow asks for the newest release after all is over: the site must still be able to move.
 	follow bool
 	faults []planned
+	// rewind is the restore on demand that follows, if one does.
+	rewind *rewind
 }
 
 func (p plan) String() string {
@@ -130,6 +132,9 @@ func (p plan) String() string {
 	}
 	if p.follow {
 		extra += " follow"
+	}
+	if p.rewind != nil {
+		faults = append(faults, "then "+p.rewind.String())
 	}
 	return fmt.Sprintf("%d/%d %s (%s) %s %s ×%d pace %.2f%s: %s",
 		p.seed, p.index, p.scenario.name, p.scenario.release, p.policy, p.driver, p.replicas, p.pace, extra, strings.Join(faults, "; "))
@@ -181,6 +186,9 @@ func drawSite(random *rand.Rand, seed uint64, index int) plan {
 		if when, ok := f.moment(random, p); ok {
 			p.faults = append(p.faults, planned{fault: f, last: f.lasts(random), when: when})
 		}
+	}
+	if random.IntN(5) < 2 {
+		p.rewind = drawRewind(random)
 	}
 	return p
 }

@@ -69,13 +69,12 @@ func (f *fleet) whole(limit time.Duration) error {
 
 // daemon is a process of drupdate that is started again whenever it ends, as Kubernetes does.
 type daemon struct {
-	fleet  *fleet
-	role   string
-	health string
-	args   []string
+	fleet *fleet
+	role  string
 
 	mu      sync.Mutex
 	command *exec.Cmd
+	health  string        // the address of its probes, another one with each start.
 	killed  bool          // the end of the process that runs now was asked for.
 	hold    time.Duration // how long it stays down after it.
 	retired bool
@@ -83,20 +82,27 @@ type daemon struct {
 }
 
 func (f *fleet) newDaemon(role string) *daemon {
-	d := &daemon{fleet: f, role: role, health: freeAddress(), gone: make(chan struct{})}
-	d.args = []string{role, "--health-addr", d.health, "--metrics-addr", "0"}
+	d := &daemon{fleet: f, role: role, gone: make(chan struct{})}
 	go d.supervise()
 	return d
 }
 
-// freeAddress is a loopback address that nobody listens on.
+// handedOut are the addresses that freeAddress has given away: a process that starts slowly does not listen yet.
+var handedOut sync.Map
+
+// freeAddress is a loopback address that nobody listens on, and that nobody was given before.
 func freeAddress() string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "127.0.0.1:0"
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "127.0.0.1:0"
+		}
+		address := listener.Addr().String()
+		_ = listener.Close() // nothing was written to it
+		if _, given := handedOut.LoadOrStore(address, true); !given {
+			return address
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (d *daemon) log() string { return filepath.Join(state, "logs", "fault-"+d.role+".log") }
@@ -136,7 +142,8 @@ func (d *daemon) once() error {
 		return err
 	}
 	defer output.Close()
-	command := exec.Command(filepath.Join(state, "bin", "drupdate"), d.args...)
+	health := freeAddress()
+	command := exec.Command(filepath.Join(state, "bin", "drupdate"), d.role, "--health-addr", health, "--metrics-addr", "0")
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf(systemNamespace, "drupdate-"+d.role))
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -146,7 +153,7 @@ func (d *daemon) once() error {
 		return nil
 	}
 	err = command.Start()
-	d.command = command
+	d.command, d.health = command, health
 	d.mu.Unlock()
 	if err != nil {
 		return err
@@ -176,7 +183,12 @@ func (d *daemon) retire() {
 	<-d.gone
 }
 
-func (d *daemon) ready() error { return healthy("http://" + d.health) }
+func (d *daemon) ready() error {
+	d.mu.Lock()
+	address := d.health
+	d.mu.Unlock()
+	return healthy("http://" + address)
+}
 
 // takeOver starts a second worker beside the first, and kills the first.
 func (f *fleet) takeOver(together time.Duration) error {

@@ -50,6 +50,7 @@ func judge(r *round, f *facts) []violation {
 	v.serves()
 	v.backups()
 	v.rows()
+	v.rewound()
 	v.leftBehind()
 	return v.found
 }
@@ -310,6 +311,7 @@ func (r *round) mayEnd(sc scenario) map[end]bool {
 		add(update.PhaseCodeFailed, update.ReasonVerifyFailed)
 		add(update.PhaseRollbackFailed, update.ReasonRollbackFailed)
 	}
+	r.rewindEnds(may)
 	return may
 }
 
@@ -347,6 +349,9 @@ func (v *verdict) ending() {
 	wanted := v.round.wanted()
 	if sc.release != wanted.release && !v.person() && code != update.ReasonRollbackFailed {
 		v.say(8, "%s is wanted, and the newest run was about %s", wanted.release, sc.release)
+	}
+	if rewinds := got.phase == string(update.PhaseRewound) || got.phase == string(update.PhaseNotRewound); rewinds {
+		return // of the releases it says nothing
 	}
 	if got.phase != string(update.PhaseSucceeded) && st.Release.Failed != st.Release.Target {
 		v.say(4, "the run ended with %s, and status.release is %+v", got.phase, st.Release)
@@ -451,7 +456,7 @@ func (v *verdict) backupHolds(b backupFacts) {
 		v.say(6, "the backup %s lacks the owner's content", b.name)
 	}
 	for key, at := range v.facts.visits {
-		if at.Before(b.taken) && b.content.Rows[key] == "" {
+		if at.Before(b.taken) && b.content.Rows[key] == "" && !v.spared(at) {
 			v.say(6, "the backup %s lacks the row %s, which was written %s before it", b.name, key, b.taken.Sub(at).Round(time.Millisecond))
 		}
 	}
@@ -469,8 +474,8 @@ func (v *verdict) rows() {
 		v.say(6, "the database has lost its owner's content")
 	}
 	lost := 0
-	for key := range v.facts.visits {
-		if rows[key] == "" {
+	for key, at := range v.facts.visits {
+		if rows[key] == "" && !v.spared(at) {
 			lost++
 		}
 	}
@@ -548,7 +553,7 @@ func (v *verdict) runs() {
 	failed := v.facts.runs[at].status == enums.WORKFLOW_EXECUTION_STATUS_FAILED
 	completed := v.facts.runs[at].status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	switch update.Phase(recorded.Phase) {
-	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded:
+	case update.PhaseSucceeded, update.PhaseSuspended, update.PhaseSuperseded, update.PhaseRewound:
 		if failed {
 			v.say(4, "the run failed in Temporal, and the resource says %s", recorded.Phase)
 		}

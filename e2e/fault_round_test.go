@@ -245,7 +245,7 @@ func (r *round) set(ctx context.Context) error {
 	if err := cluster.Create(ctx, r.resource()); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(r.faults, func(p planned) bool { return p.name == "disk full" }) {
+	if r.fillsDisk() {
 		if err := try(time.Minute, func() error { return r.smallDisk(ctx) }); err != nil {
 			return err
 		}
@@ -254,6 +254,15 @@ func (r *round) set(ctx context.Context) error {
 		return fmt.Errorf("the site does not come up: %w", err)
 	}
 	return r.finishSet(ctx)
+}
+
+// fillsDisk tells whether one of the round's faults fills the backup volume.
+func (r *round) fillsDisk() bool {
+	list := slices.Clone(r.faults)
+	if r.rewind != nil {
+		list = append(list, r.rewind.faults...)
+	}
+	return slices.ContainsFunc(list, func(p planned) bool { return p.name == "disk full" })
 }
 
 func (r *round) setDatabase(ctx context.Context) error {
@@ -342,12 +351,17 @@ func (r *round) cronJob(name string, suspended bool) *batchv1.CronJob {
 
 // run asks for the target, lets the faults happen, and returns when the site is quiet.
 func (r *round) run(ctx context.Context) error {
+	return r.amid(ctx, r.faults, func() error { return r.want(ctx, r.scenario) })
+}
+
+// amid lets a change begin and faults happen, and returns when the site is quiet.
+func (r *round) amid(ctx context.Context, list []planned, change func() error) error {
 	over := make(chan struct{})
 	var faults sync.WaitGroup
-	for _, p := range r.faults {
+	for _, p := range list {
 		faults.Go(func() { r.happens(ctx, p, over) })
 	}
-	err := r.want(ctx, r.scenario)
+	err := change()
 	if err == nil {
 		// A fault whose moment may still come is not waited for: the site has to be quiet first.
 		err = r.settle(ctx)
@@ -449,7 +463,7 @@ func (r *round) settle(ctx context.Context) error {
 				time.Since(moved).Round(time.Second), time.Since(begun).Round(time.Second), err)
 			return err
 		}
-		pause(300 * time.Millisecond)
+		pause(time.Second)
 	}
 }
 

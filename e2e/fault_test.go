@@ -26,8 +26,10 @@ type tally struct {
 	fired  map[string]int
 	missed map[string]int
 	broken map[string]int
-	rounds int
-	failed []string
+	// restores counts what restores on demand came to.
+	restores map[string]int
+	rounds   int
+	failed   []string
 }
 
 // wave is a number of sites that are updated side by side, on one stack.
@@ -44,7 +46,7 @@ type wave struct {
 func TestFaults(t *testing.T) {
 	seed, rounds, sites := number(t, "SEED", 1), number(t, "ROUNDS", 8), number(t, "SITES", 8)
 	begun := time.Now()
-	sum := &tally{fired: map[string]int{}, missed: map[string]int{}, broken: map[string]int{}}
+	sum := &tally{fired: map[string]int{}, missed: map[string]int{}, broken: map[string]int{}, restores: map[string]int{}}
 	for left := rounds; left > 0; left -= sites {
 		w := newWave(draw(uint64(seed), sites), min(left, sites))
 		seed++
@@ -89,9 +91,11 @@ func (w *wave) describe() {
 }
 
 // each runs something for every round, side by side.
-func (w *wave) each(do func(*round)) {
+func (w *wave) each(do func(*round)) { each(w.rounds, do) }
+
+func each(rounds []*round, do func(*round)) {
 	var group sync.WaitGroup
-	for _, r := range w.rounds {
+	for _, r := range rounds {
 		group.Go(func() { do(r) })
 	}
 	group.Wait()
@@ -125,9 +129,11 @@ func (w *wave) run(t *testing.T, sum *tally) {
 	w.strike(ctx)
 	stage("all updates and faults are over")
 	w.each(func(r *round) { r.conclude(ctx) })
+	stage("judged and mended")
+	w.rewinds(ctx)
 	stop()
 	watchers.Wait()
-	stage("judged and mended")
+	stage("restored on demand and judged")
 	w.report(t, sum)
 }
 
@@ -266,6 +272,9 @@ func (w *wave) report(t *testing.T, sum *tally) {
 		for _, name := range r.missed {
 			sum.missed[name]++
 		}
+		if r.rewind != nil && r.rewind.fate != "" {
+			sum.restores[r.rewind.fate]++
+		}
 		if len(r.broken) == 0 {
 			continue
 		}
@@ -288,6 +297,9 @@ func (sum *tally) print(total time.Duration) {
 	fmt.Printf("\n%-26s %6s %7s %11s\n", "fault", "struck", "missed", "violations")
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		fmt.Printf("%-26s %6d %7d %11d\n", name, sum.fired[name], sum.missed[name], sum.broken[name])
+	}
+	for _, fate := range slices.Sorted(maps.Keys(sum.restores)) {
+		fmt.Printf("restores on demand: %3d %s\n", sum.restores[fate], fate)
 	}
 	fmt.Printf("%d rounds, %d with violations, %s\n", sum.rounds, len(sum.failed), total.Round(time.Second))
 	for _, f := range sum.failed {

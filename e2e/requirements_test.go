@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -607,10 +608,11 @@ func (w *world) stays(what string, holds func() bool) {
 // runs counts the executions of UpdateSite for the site, open and closed.
 func (w *world) runs() int {
 	w.Helper()
-	out := w.cli("workflow", "list", "--query", fmt.Sprintf("WorkflowId = 'site/%s/%s'", w.ns, w.name), "-o", "json")
-	var executions []json.RawMessage
-	require.NoError(w, json.Unmarshal([]byte(out), &executions), out)
-	return len(executions)
+	list, err := temporal.ListWorkflow(w.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowId = 'site/%s/%s'", w.ns, w.name),
+	})
+	require.NoError(w, err)
+	return len(list.Executions)
 }
 
 // cli runs the temporal command, as an operator would.

@@ -3,12 +3,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,6 +25,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/simsite"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -125,11 +126,11 @@ func (w *world) install() {
 
 func (w *world) simsite(args ...string) string {
 	w.Helper()
-	command := exec.CommandContext(w.Context(), filepath.Join(state, "bin", "simsite"), args...)
-	command.Env = append(os.Environ(), "SIMSITE_DIR="+filepath.Join(state, "databases"), "SIMSITE_RELEASE="+baseline)
-	out, err := command.CombinedOutput()
-	require.NoError(w, err, "simsite %v: %s", args, out)
-	return strings.TrimSpace(string(out))
+	env := []string{"SIMSITE_DIR=" + filepath.Join(state, "databases"), "SIMSITE_RELEASE=" + baseline}
+	var out, errs bytes.Buffer
+	code := simsite.Run(append([]string{"simsite"}, args...), env, strings.NewReader(""), &out, &errs)
+	require.Zero(w, code, "simsite %v: %s%s", args, out.String(), errs.String())
+	return strings.TrimSpace(out.String())
 }
 
 // create makes the DrupalSite.

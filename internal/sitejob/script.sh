@@ -56,6 +56,7 @@ W='' RC=0 GROUP='' STOPPED=0 TIMED_OUT=0 killer=''
 
 # Prints text as the inside of a JSON string of at most about 600 bytes.
 json_text() {
+  [ -n "$1" ] || return 0
   printf '%s' "$1" | LC_ALL=C tr '\000-\037\177' ' ' | LC_ALL=C cut -b1-600 | LC_ALL=C sed 's/\\/\\\\/g; s/"/\\"/g' | tr -d '\n'
 }
 
@@ -208,7 +209,7 @@ run() {
   [ "$SETSID" = 0 ] || kill_group KILL # nothing of the group may be left behind
   GROUP='' killer=''
   RC=125
-  [ ! -s "$W/rc" ] || RC=$(cat "$W/rc")
+  [ ! -s "$W/rc" ] || read -r RC <"$W/rc" || :
   if [ -e "$W/late" ]; then
     RC=124 TIMED_OUT=1
   fi
