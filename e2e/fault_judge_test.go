@@ -227,6 +227,9 @@ func (v *verdict) pending() {
 		truth = truth || behind(v.facts.content, tag)
 	}
 	failed := v.reasons[v1alpha1.ConditionDBUpdatesFailed] != ""
+	if says == update.ReasonOutcomeUnknown && v.person() {
+		return // it claims nothing
+	}
 	switch {
 	case says != "" && !truth && !(failed && behind(v.facts.content, site.Status.Release.Failed)):
 		v.say(4, "DBUpdatesPending says %s, and nothing is pending", says)
@@ -318,7 +321,8 @@ func (r *round) mayEnd(sc scenario) map[end]bool {
 // databaseEnds adds how an update with a database step may end after faults that strike in it.
 func (r *round) databaseEnds(sc scenario, add func(update.Phase, ...string), database func(...string)) {
 	if r.has(excuseLostUpdate) {
-		database(update.ReasonRestored, update.ReasonUntouched)
+		database(update.ReasonRestored)
+		add(update.PhaseRestored, update.ReasonUntouched) // it had not begun: whatever the policy, there is nothing to keep
 	}
 	if sc.nature == failsRestore && r.has(excuseLostUpdate) {
 		add(update.PhaseRestoreFailed, update.ReasonRestoreFailed)

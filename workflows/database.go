@@ -125,6 +125,7 @@ func (r *run) settled(operation string, result update.OperationResult) (ending, 
 	case result.Outcome == update.Failed && !result.Touched:
 		return r.untouched(operation, result)
 	case result.Outcome == update.Failed:
+		r.left = result.Pending
 		return r.undoDatabase(operation, result.Message, true)
 	default:
 		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false)
@@ -191,7 +192,11 @@ func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
 	if !settings.Restore || !settings.Backup {
 		releases.Serving, releases.Failsafe = r.target, "" // the old code must not meet this database any more
 		message += " Code, database, maintenance mode and CronJobs are left as they are for a person." + r.whereBackup()
-		return r.conclude(update.PhaseFrozen, releases, databaseFailed(update.ReasonFrozen, message))
+		conditions := []update.Condition{databaseFailed(update.ReasonFrozen, message)}
+		if r.left == 0 {
+			conditions = append(conditions, r.outcomeUnknown())
+		}
+		return r.conclude(update.PhaseFrozen, releases, conditions...)
 	}
 	err := r.enter(update.PhaseRestoring, message, func(report *update.Report) {
 		report.Releases = &releases
@@ -314,11 +319,21 @@ func (r *run) restoreFailed(message, what string, restored bool) (ending, error)
 	if r.change.Release != "" {
 		releases.Serving = r.change.Release
 	}
+	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.%s", message, capital(what), r.whereBackup())
+	conditions := []update.Condition{databaseFailed(update.ReasonRestoreFailed, message)}
 	if !restored {
 		releases.Failsafe = ""
+		conditions = append(conditions, r.outcomeUnknown())
 	}
-	message = fmt.Sprintf("%s %s Maintenance mode and CronJobs are left as they are for a person.%s", message, capital(what), r.whereBackup())
-	return r.conclude(update.PhaseRestoreFailed, releases, databaseFailed(update.ReasonRestoreFailed, message))
+	return r.conclude(update.PhaseRestoreFailed, releases, conditions...)
+}
+
+// outcomeUnknown is what can be said about pending updates of a database that was left as a failure left it.
+func (r *run) outcomeUnknown() update.Condition {
+	return update.Condition{
+		Type: update.ConditionDBUpdatesPending, Status: update.Maybe, Reason: update.ReasonOutcomeUnknown,
+		Message: fmt.Sprintf("What is applied of the database updates of %s is not known.", r.target),
+	}
 }
 
 // whereBackup tells a person where the backup is, as a sentence that follows another.

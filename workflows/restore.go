@@ -232,7 +232,7 @@ func (r *run) halfPutBack(c chosen, why string) (update.Done, error) {
 	message := fmt.Sprintf("The restore of the backup %s failed: %s Maintenance mode and CronJobs are left as they are for a person.%s",
 		c.backup, sentence(why), r.safety(c))
 	report := r.report(update.PhaseRestoreFailed, message)
-	report.Set = []update.Condition{databaseFailed(update.ReasonRestoreFailed, message)}
+	report.Set = []update.Condition{databaseFailed(update.ReasonRestoreFailed, message), r.outcomeUnknown()}
 	report.Event = &update.Event{Warning: true, Reason: string(update.PhaseRestoreFailed), Message: message}
 	r.endRestore(&report)
 	return notDone(string(update.PhaseRestoreFailed), message), r.write("record that the restore failed", report)

@@ -146,7 +146,9 @@ func TestARestoreThatFailsStopsInMaintenanceModeAndSaysSo(t *testing.T) {
 			a := w.restore(t, old)
 			require.Equal(t, string(update.PhaseRestoreFailed), a.done.Failure)
 			require.Nil(t, a.next)
-			require.Equal(t, map[string]string{update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed}, w.reasons())
+			require.Equal(t, map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonOutcomeUnknown,
+			}, w.reasons())
 			require.Equal(t, update.PhaseRestoreFailed, w.state.LastPhase)
 			require.Equal(t, update.Releases{Serving: "r1", Failsafe: "r1", Target: "r1"}, w.state.Releases)
 			require.Contains(t, a.done.Message, "old")

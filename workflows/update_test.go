@@ -138,7 +138,7 @@ func TestUpdateSite(t *testing.T) {
 			phase:    update.PhaseRestoreFailed,
 			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
 			reasons: map[string]string{
-				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonOutcomeUnknown,
 			},
 		},
 		{
@@ -151,7 +151,7 @@ func TestUpdateSite(t *testing.T) {
 			phase:    update.PhaseRestoreFailed,
 			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
 			reasons: map[string]string{
-				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonUpdatesPending,
+				update.ConditionDBUpdatesFailed: update.ReasonRestoreFailed, update.ConditionDBUpdatesPending: update.ReasonOutcomeUnknown,
 			},
 		},
 		{
@@ -169,6 +169,19 @@ func TestUpdateSite(t *testing.T) {
 				w.state.Settings.Restore = false
 				w.pending["r2"] = []update.Pending{some("m_update_1")}
 				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+			},
+			phase:    update.PhaseFrozen,
+			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{
+				update.ConditionDBUpdatesFailed: update.ReasonFrozen, update.ConditionDBUpdatesPending: update.ReasonOutcomeUnknown,
+			},
+		},
+		{
+			name: "freeze tells that updates are pending where it is known",
+			arrange: func(w *world) {
+				w.state.Settings.Restore = false
+				w.pending["r2"] = []update.Pending{some("m_update_1")}
+				w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true, Pending: 1}
 			},
 			phase:    update.PhaseFrozen,
 			releases: update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, history: []string{"r2"},

@@ -29,4 +29,6 @@ const (
 	ReasonUpdatesPending = "UpdatesPending"
 	// ReasonUpdatesConfirmed: a check, made while no run was open, saw pending updates; the watcher starts a run.
 	ReasonUpdatesConfirmed = "UpdatesConfirmed"
+	// ReasonOutcomeUnknown: an operation on the database failed, and what it has applied is not known.
+	ReasonOutcomeUnknown = "OutcomeUnknown"
 )

@@ -281,7 +281,7 @@ type OperationResult struct {
 	Backup      *Backup `json:"backup,omitempty"`
 	Message     string  `json:"message,omitempty"`
 	Job         string  `json:"job,omitempty"`
-	// Pending is the number of updates that a preflight found.
+	// Pending is the number of updates that a preflight found, or that are known to be left after an update; 0 also where it is not known.
 	Pending int `json:"pending,omitempty"`
 }
 
