@@ -354,7 +354,7 @@ func (v *verdict) ending() {
 	if sc.release != wanted.release && !v.person() && code != update.ReasonRollbackFailed {
 		v.say(8, "%s is wanted, and the newest run was about %s", wanted.release, sc.release)
 	}
-	if rewinds := got.phase == string(update.PhaseRewound) || got.phase == string(update.PhaseNotRewound); rewinds {
+	if v.round.rewinding(update.Phase(got.phase)) {
 		return // of the releases it says nothing
 	}
 	if got.phase != string(update.PhaseSucceeded) && st.Release.Failed != st.Release.Target {

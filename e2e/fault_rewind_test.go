@@ -153,6 +153,14 @@ func (r *round) prepareRewind(ctx context.Context) error {
 	return nil
 }
 
+// rewinding tells whether a run that ended in the phase put a backup back that a person chose.
+func (r *round) rewinding(phase update.Phase) bool {
+	if r.rewind == nil || r.rewind.backup == "" {
+		return false
+	}
+	return phase == update.PhaseRewound || phase == update.PhaseNotRewound || phase == update.PhaseRestoreFailed
+}
+
 // rewindEnds adds how the newest run may have ended once a restore was asked for.
 func (r *round) rewindEnds(may map[end]bool) {
 	rw := r.rewind
