@@ -167,7 +167,8 @@ run() {
   input=$2
   shift 2
   TIMED_OUT=0
-  rm -f "$W/rc" "$W/late"
+  [ ! -e "$W/late" ] || rm -f "$W/late"
+  true >"$W/rc"
   true >"$W/out"
   true >"$W/err"
   RC=143
