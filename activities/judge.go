@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/siteimage"
@@ -36,6 +37,7 @@ const (
 	configPatience  = 30 * time.Second // a Secret may still be on its way
 	replicaPatience = 10 * time.Second // a quota may be freed by the old pods
 	latePatience    = 15 * time.Second // the controller now and then reports a rollout late that is done seconds after
+	idlePatience    = 30 * time.Second // controllers that restart take over within that
 	minRestarts     = 3
 	mostApplies     = 2
 )
@@ -69,6 +71,8 @@ type sightings struct {
 	Applied int `json:"applied,omitempty"`
 	// Generation is what the newest of those writes asked for.
 	Generation int64 `json:"generation,omitempty"`
+	// Idle is for how long, in all, the cluster's controllers did nothing: the deadline is put off by it.
+	Idle time.Duration `json:"idle,omitempty"`
 }
 
 // judgement is what one look says. A nil result means: wait on.
@@ -80,12 +84,14 @@ type judgement struct {
 	progress string
 	// waitingFor says, for the deadline, what is missing: no pod names, no counters.
 	waitingFor string
-	seen       sightings
+	// idle names what the cluster's own controllers have not done for idlePatience; empty while they work.
+	idle string
+	seen sightings
 }
 
 // judge decides from one look, and from what earlier ones saw, how a rollout stands. It is pure.
 func judge(w wanted, l look, before sightings) judgement {
-	j := judgement{seen: sightings{Since: map[string]time.Time{}, Applied: before.Applied, Generation: before.Generation}}
+	j := judgement{seen: sightings{Since: map[string]time.Time{}, Applied: before.Applied, Generation: before.Generation, Idle: before.Idle}}
 	d := l.deployment
 	if d == nil || (w.uid != "" && d.UID != w.uid) {
 		j.end(update.RolloutReplaced, "", "the Deployment was deleted or replaced")
@@ -142,10 +148,72 @@ func (j judgement) rolling(w wanted, l look, before sightings) judgement {
 		j.waitingFor = "the pods of other releases to end"
 	}
 	j.failing(w, l, newest, observed, before)
-	if j.result == nil && !l.now.Before(w.deadline) {
+	waits := j.idling(l, newest, observed, before)
+	if j.result == nil && !waits && !l.now.Before(w.deadline.Add(j.seen.Idle)) {
 		j.end(update.RolloutFailed, update.ReasonRolloutTimeout, "waited in vain for "+j.waitingFor)
 	}
 	return j
+}
+
+// signIdle is since when nobody did what the controllers do at once.
+const signIdle = "idle"
+
+// idling tells whether the rollout waits for a controller of the cluster, and keeps account of that time: it says nothing
+// of the release.
+func (j *judgement) idling(l look, newest *appsv1.ReplicaSet, observed bool, before sightings) bool {
+	what := undone(l, newest, observed)
+	since, again := before.Since[signIdle]
+	if what == "" {
+		if again {
+			j.seen.Idle += l.now.Sub(since)
+		}
+		return false
+	}
+	if since, _ = j.sight(signIdle, l.now, before); l.now.Sub(since) >= idlePatience {
+		j.progress, j.idle = "waiting for "+what, what
+	}
+	return true
+}
+
+// undone is what a controller of the cluster has still to do before the release can show whether it works; empty when
+// nothing is. Whatever a controller refuses or fails to do it says in a condition, and that is judged.
+func undone(l look, newest *appsv1.ReplicaSet, observed bool) string {
+	if !observed {
+		return "the Deployment controller to observe the change"
+	}
+	if newest == nil {
+		if oldPods(l.deployment, nil, l.replicaSets, l.pods) {
+			return "" // with the strategy Recreate it waits for them
+		}
+		return "the Deployment controller to make the ReplicaSet"
+	}
+	var there int32
+	for i := range l.pods {
+		p := &l.pods[i]
+		if !metav1.IsControlledBy(p, newest) || p.DeletionTimestamp != nil || podEnded(p) {
+			continue
+		}
+		there++
+		if unseen(p) {
+			return "the scheduler to place a pod"
+		}
+	}
+	if newest.Status.ObservedGeneration < newest.Generation || there < ptr.Deref(newest.Spec.Replicas, 1) && !refusesPods(newest) {
+		return "the ReplicaSet controller to make the pods"
+	}
+	return ""
+}
+
+// unseen tells whether no scheduler has looked at a pod yet.
+func unseen(p *corev1.Pod) bool {
+	return p.Spec.NodeName == "" && len(p.Status.ContainerStatuses) == 0 &&
+		!slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}
+
+func refusesPods(set *appsv1.ReplicaSet) bool {
+	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+		return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+	})
 }
 
 // complete tells whether every counter says that only updated and available pods are there.

@@ -249,10 +249,38 @@ func TestJudge(t *testing.T) {
 			s.pods = append(s.pods, *testPod(s.old, "blog-1-a"))
 			s.now = s.w.deadline
 		}, failed(update.ReasonRolloutTimeout, "waited in vain for the pods of other releases to end")},
-		{
-			"no ReplicaSet in time", func(s *scene) { s.noNew, s.d.Status.ObservedGeneration, s.now = true, 2, s.w.deadline },
-			failed(update.ReasonRolloutTimeout, "waited in vain for the Deployment controller to observe the change"),
-		},
+		{"a controller that has not observed the change in time", func(s *scene) { s.d.Status.ObservedGeneration, s.now = 2, s.w.deadline.Add(time.Hour) }, nil},
+		{"no ReplicaSet in time", func(s *scene) {
+			s.noNew, s.pods, s.d.Status.AvailableReplicas, s.now = true, nil, 0, s.w.deadline.Add(time.Hour)
+		}, nil},
+		{"no ReplicaSet in time, while an old pod does not end", func(s *scene) {
+			s.noNew, s.pods, s.d.Status.AvailableReplicas, s.now = true, []corev1.Pod{*testPod(s.old, "blog-1-a")}, 0, s.w.deadline
+		}, failed(update.ReasonRolloutTimeout, "waited in vain for the pods of 2.0 to be available")},
+		{"a ReplicaSet whose pods nobody makes", func(s *scene) {
+			s.pods, s.d.Status.AvailableReplicas, s.now = nil, 0, s.w.deadline.Add(time.Hour)
+		}, nil},
+		{"a ReplicaSet that nobody has observed", func(s *scene) {
+			s.new.Generation, s.d.Status.AvailableReplicas, s.now = 2, 0, s.w.deadline.Add(time.Hour)
+		}, nil},
+		{"a pod that no scheduler has looked at", func(s *scene) {
+			s.d.Status.AvailableReplicas, s.now = 0, s.w.deadline.Add(time.Hour)
+			s.pods[0].Spec.NodeName, s.pods[0].Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+		}, nil},
+		{"time in which the controllers did nothing puts the deadline off", func(s *scene) {
+			s.starting("ContainerCreating", "")
+			s.now = s.w.deadline.Add(4 * time.Minute)
+			s.since(signIdle, 5*time.Minute)
+		}, nil},
+		{"but not for ever", func(s *scene) {
+			s.starting("ContainerCreating", "")
+			s.seen.Idle, s.now = 5*time.Minute, s.w.deadline.Add(5*time.Minute)
+		}, failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`)},
+		{"a progress deadline that ran while the controllers were away", func(s *scene) {
+			s.progressing(reasonProgressDeadline, s.now)
+			s.written(noon)
+			s.since(reasonProgressDeadline, time.Minute)
+			s.seen.Idle = time.Minute
+		}, nil},
 		{"somebody sets another image for the third time", func(s *scene) {
 			s.d.Spec.Template.Spec.Containers[1].Image = "registry.example/drupal:1.0"
 			s.seen.Applied = 2

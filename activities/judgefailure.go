@@ -78,8 +78,8 @@ func (j *judgement) pastDeadline(l look, newest *appsv1.ReplicaSet, judged time.
 	if !known && newest != nil {
 		written, known = newest.CreationTimestamp.Time, true
 	}
-	if !known || !judged.After(written) {
-		return
+	if !known || !judged.After(written) || before.Idle > 0 {
+		return // the time in which nothing was done counts there, and here it does not
 	}
 	if j.lasting(reasonProgressDeadline, l.now, before, latePatience) {
 		j.end(update.RolloutFailed, reasonProgressDeadline,

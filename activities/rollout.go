@@ -27,6 +27,8 @@ const (
 type rolloutBeat struct {
 	Text string    `json:"text"`
 	Seen sightings `json:"seen"`
+	// Told is what the condition Updating says that the rollout waits for.
+	Told string `json:"told,omitempty"`
 }
 
 // WaitRollout looks at the Deployment until its rollout has ended, one way or another. A fault of the API server is
@@ -50,15 +52,30 @@ func (a *Activities) WaitRollout(ctx context.Context, in update.RolloutWait) (up
 		if err != nil {
 			return update.Rollout{}, err
 		}
+		if j.idle != state.Told {
+			a.waitsForControllers(ctx, in.Change.Site, j.idle)
+		}
 		if j.result != nil {
 			return *j.result, nil
 		}
-		state = rolloutBeat{Text: j.progress, Seen: j.seen}
+		state = rolloutBeat{Text: j.progress, Seen: j.seen, Told: j.idle}
 		activity.RecordHeartbeat(ctx, state)
 		if err := a.pause(ctx, backoff(n, firstLook, mostLook)); err != nil {
 			return update.Rollout{}, err
 		}
 	}
+}
+
+// waitsForControllers says in the condition Updating that the rollout waits for the cluster itself; empty takes that away.
+func (a *Activities) waitsForControllers(ctx context.Context, s update.Site, what string) {
+	site, err := a.site(ctx, s)
+	if err != nil {
+		return // it is for people to read, and tried again with the next change
+	}
+	if what != "" {
+		what = fmt.Sprintf("for %s; the cluster's controllers may be down.", what)
+	}
+	a.waits(ctx, site, what)
 }
 
 // step looks once, judges, and does what the judgement asks for.

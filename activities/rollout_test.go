@@ -9,9 +9,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -43,7 +45,9 @@ func TestWaitRolloutSaysAtTheDeadlineWhatHeldThePod(t *testing.T) {
 	t.Parallel()
 	d := testDeployment("2.0", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 	fresh := testReplicaSet(d, "blog-2", 2)
-	pod := testPod(fresh, "blog-2-a", func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} })
+	pod := testPod(fresh, "blog-2-a", func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}
+	})
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "sites", Name: "e"}, InvolvedObject: corev1.ObjectReference{UID: pod.UID},
 		Reason: "FailedAttachVolume", Message: `Multi-Attach error for volume "files"`,
@@ -55,6 +59,35 @@ func TestWaitRolloutSaysAtTheDeadlineWhatHeldThePod(t *testing.T) {
 		State: update.RolloutFailed, Reason: update.ReasonRolloutTimeout,
 		Message: `waited in vain for the pods of 2.0 to be available; FailedAttachVolume: Multi-Attach error for volume "files"`,
 	}, rollout)
+}
+
+func TestARolloutWaitsInTheOpenForTheClustersOwnControllers(t *testing.T) {
+	t.Parallel()
+	d := testDeployment("2.0", func(d *appsv1.Deployment) { d.Status.ObservedGeneration = 2 })
+	fresh := testReplicaSet(d, "blog-2", 2)
+	w := newWorld(t, testSite(), d, fresh, testPod(fresh, "blog-2-a"))
+	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseRollingOut, Message: "Moving to 2.0."})
+	require.NoError(t, err)
+	updating := func() string {
+		return apimeta.FindStatusCondition(w.site().Status.Conditions, v1alpha1.ConditionUpdating).Message
+	}
+	begun := w.clock.Now()
+	w.clock.onWait = func(int) {
+		if w.clock.Now().Sub(begun) < time.Hour {
+			return
+		}
+		require.Equal(t, "Moving to 2.0. Waiting: for the Deployment controller to observe the change; the cluster's controllers may be down.", updating())
+		late := w.deployment()
+		late.Status.ObservedGeneration = 3
+		require.NoError(t, w.client.Status().Update(t.Context(), late))
+		w.clock.onWait = nil
+	}
+	w.writes = 0
+	rollout, err := do(w, update.WaitRollout, waitFor2())
+	require.NoError(t, err)
+	require.Equal(t, update.Rollout{State: update.RolloutComplete}, rollout)
+	require.Equal(t, "Moving to 2.0.", updating())
+	require.Equal(t, 2, w.writes, "the condition is written when it changes, and not with each look")
 }
 
 func TestWaitRolloutSetsTheImageAgainTwiceAndThenGivesUp(t *testing.T) {

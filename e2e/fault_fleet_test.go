@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,6 +63,11 @@ func (f *fleet) whole(limit time.Duration) error {
 	for _, d := range []*daemon{worker, watcher} {
 		if err := try(limit, d.ready); err != nil {
 			return fmt.Errorf("%s: %w", d.role, err)
+		}
+	}
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node", "temporal"} {
+		if err := try(limit, func() error { return running(component) }); err != nil {
+			return err
 		}
 	}
 	return f.proxy.heal()
@@ -227,13 +233,31 @@ func stack(verb, component string) error {
 	return nil
 }
 
-// outage kills a component and starts it again after a while.
+// outage kills a component and starts it again after a while, as often as it takes: one that finds no API server gives up,
+// and what runs the components of a real control plane does not.
 func outage(component string, down time.Duration) error {
 	if err := stack("kill", component); err != nil {
 		return err
 	}
 	pause(down)
-	return stack("start", component)
+	return try(3*time.Minute, func() error {
+		if err := stack("start", component); err != nil {
+			return err
+		}
+		pause(3 * time.Second)
+		return running(component)
+	})
+}
+
+// running is nil if the component runs.
+func running(component string) error {
+	out, err := exec.Command("localstack", "--state", state, "status").Output()
+	for line := range strings.Lines(string(out)) { // it fails where any other component is down
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == component && fields[len(fields)-1] == "running" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not run: %w", component, errors.Join(err, errors.New(string(out))))
 }
 
 // freeze stops a component's clock for a while.

@@ -541,6 +541,29 @@ func TestALostWorkerLosesNothing(t *testing.T) {
 	w.serves("10.4.0-slow-update")
 }
 
+func TestControllersOfTheClusterThatAreAwayFailNoRelease(t *testing.T) {
+	// not parallel: a process that every other test needs is killed
+	w := newSite(t, withSpec(func(s *v1alpha1.DrupalSiteSpec) { s.Update.RolloutTimeout.Duration = 15 * time.Second }))
+	controllers := func(verb string) {
+		t.Helper()
+		out, err := exec.Command(filepath.Join(state, "bin", "localstack"), "--state", state, verb, "kube-controller-manager").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	controllers("kill")
+	t.Cleanup(func() { controllers("start") })
+	w.want("10.3.2")
+	w.eventually("the condition says what the update waits for", func() error {
+		if c := w.condition(v1alpha1.ConditionUpdating); c == nil || !strings.Contains(c.Message, "Waiting: for the Deployment controller") {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	controllers("start")
+	w.ends("10.3.2", update.PhaseSucceeded)
+	require.Nil(t, w.condition(v1alpha1.ConditionCodeUpdateFailed))
+	w.serves("10.3.2")
+}
+
 func TestALostWatcherIsReplacedWhenItsLeaseEnds(t *testing.T) {
 	w := newSite(t) // not parallel: a process that every other test needs is killed
 	require.NoError(t, watcher.kill())

@@ -268,7 +268,8 @@ type UpdateSpec struct {
 	// window limits when an update may start. Without it, at any time.
 	// +optional
 	Window *WindowSpec `json:"window,omitempty"`
-	// rolloutTimeout limits how long new pods may take to serve. Default: 10m.
+	// rolloutTimeout limits how long new pods may take to serve. Time in which the controllers of the cluster are away does
+	// not count. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Format=duration
