@@ -164,8 +164,8 @@ func (j *judgement) idling(l look, newest *appsv1.ReplicaSet, observed bool, bef
 	what := undone(l, newest, observed)
 	since, again := before.Since[signIdle]
 	if what == "" {
-		if again {
-			j.seen.Idle += l.now.Sub(since)
+		if gone := l.now.Sub(since); again && gone >= idlePatience {
+			j.seen.Idle += gone
 		}
 		return false
 	}

@@ -275,6 +275,11 @@ func TestJudge(t *testing.T) {
 			s.starting("ContainerCreating", "")
 			s.seen.Idle, s.now = 5*time.Minute, s.w.deadline.Add(5*time.Minute)
 		}, failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`)},
+		{"time that the controllers take to do their work does not", func(s *scene) {
+			s.starting("ContainerCreating", "")
+			s.now = s.w.deadline
+			s.since(signIdle, 5*time.Second)
+		}, failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`)},
 		{"a progress deadline that ran while the controllers were away", func(s *scene) {
 			s.progressing(reasonProgressDeadline, s.now)
 			s.written(noon)
