@@ -396,3 +396,15 @@ func TestAPreflightTellsWhatDrushSaid(t *testing.T) {
 		})
 	}
 }
+
+// The workflows may not import the package of the script.
+func TestTheStepsThatWorkflowsKnowAreTheScripts(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		sitejob.StepPreflight, sitejob.StepMaintenance, sitejob.StepBackup, sitejob.StepRestore, sitejob.StepVerify, sitejob.StepLift,
+		sitejob.StepNothingToRestore, sitejob.StepNothingRecorded, sitejob.StepTooLate,
+	}, []string{
+		update.StepPreflight, update.StepMaintenance, update.StepBackup, update.StepRestore, update.StepVerify, update.StepLift,
+		update.StepNothingToRestore, update.StepNothingRecorded, update.StepTooLate,
+	})
+}

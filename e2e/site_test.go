@@ -141,7 +141,7 @@ func (w *world) create(options ...option) {
 		Spec: v1alpha1.DrupalSiteSpec{
 			Image: repository, Release: baseline, Database: &v1alpha1.DatabaseSpec{SecretName: "blog-db"},
 			Update: v1alpha1.UpdateSpec{
-				RolloutTimeout: metav1.Duration{Duration: 2 * time.Minute}, DatabaseTimeout: metav1.Duration{Duration: 5 * time.Minute},
+				RolloutTimeout: metav1.Duration{Duration: 4 * time.Minute}, DatabaseTimeout: metav1.Duration{Duration: 5 * time.Minute},
 			},
 		},
 	}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -26,13 +27,41 @@ func (r *run) operate(ctx workflow.Context, o update.Operation, limit time.Durat
 }
 
 // untilKnown runs the attempts of an operation that may be repeated, until one has an outcome: a Job may be lost.
-func untilKnown(attempt func(n int) (update.OperationResult, error)) (update.OperationResult, error) {
+func (r *run) untilKnown(kind update.OperationKind, attempt func(n int) (update.OperationResult, error)) (update.OperationResult, error) {
 	for n := 1; ; n++ {
 		result, err := attempt(n)
-		if err != nil || result.Outcome != update.Unknown || n == mostAttempts {
+		if err != nil || n == mostAttempts {
 			return result, err
 		}
+		if result.Outcome != update.Unknown && !r.triesAgain(kind, result, n) {
+			return result, nil
+		}
 	}
+}
+
+// putRight is how long a step that puts a site in order waits after it failed: a database server that was started anew, or
+// failed over, is back within that time, and the alternative is a site that stays closed until a person comes.
+var putRight = []time.Duration{20 * time.Second, 100 * time.Second}
+
+// triesAgain tells whether an operation that failed is to be repeated, and waits until then. Putting a backup back, and
+// maintenance mode, is the same however often it is begun; what cannot change in a while is not tried again.
+func (r *run) triesAgain(kind update.OperationKind, result update.OperationResult, n int) bool {
+	switch {
+	case result.Outcome != update.Failed, kind == update.OperationRewind && !result.Touched:
+		return false
+	case kind != update.OperationRestore && kind != update.OperationRewind && kind != update.OperationLift:
+		return false
+	}
+	switch strings.TrimSuffix(result.Step, "-running") { // as it is called where the script was killed in it
+	case update.StepPreflight, update.StepMaintenance, update.StepRestore, update.StepVerify, update.StepLift:
+	default:
+		return false
+	}
+	if workflow.GetVersion(r.steady, "2026-12-put-right", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return false
+	}
+	options := workflow.TimerOptions{Summary: fmt.Sprintf("%s failed: try again in %s", kind, putRight[n-1])}
+	return workflow.NewTimerWithOptions(r.steady, putRight[n-1], options).Get(r.steady, nil) == nil
 }
 
 // attempt runs one Job of an operation on a database that an update began to change, named after the run that asked for it first.
@@ -43,10 +72,10 @@ func (r *run) attempt(o update.Operation) (update.OperationResult, error) {
 	return r.operate(r.steady, o, 2*o.Timeout)
 }
 
-// insist repeats such an operation when its Job was lost. A restore begins from the verified backup each time and waits for
+// insist repeats such an operation when its Job was lost, or when it failed to put the site in order. A restore begins from the verified backup each time and waits for
 // whoever still holds the site's lock; lifting sets a flag.
 func (r *run) insist(kind update.OperationKind, operation, release string) (update.OperationResult, error) {
-	return untilKnown(func(n int) (update.OperationResult, error) {
+	return r.untilKnown(kind, func(n int) (update.OperationResult, error) {
 		return r.attempt(update.Operation{Kind: kind, RunID: operation, Release: release, Attempt: n})
 	})
 }
@@ -56,7 +85,7 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 func (r *run) insistOn(o update.Operation) (update.OperationResult, error) {
 	o.Site, o.Release, o.From, o.Timeout = r.site, r.target, r.target, r.state.Settings.DatabaseTimeout
 	o.BackupName = update.RequestedBackupName(r.site, r.target, o.RunID)
-	return untilKnown(func(n int) (update.OperationResult, error) {
+	return r.untilKnown(o.Kind, func(n int) (update.OperationResult, error) {
 		o.Attempt = n
 		return r.operate(r.steady, o, 2*o.Timeout)
 	})

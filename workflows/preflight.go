@@ -47,7 +47,7 @@ func (r *run) askTarget(ctx workflow.Context) (update.OperationResult, error) {
 	r.preflights++
 	id := update.OperationID(r.id, r.preflights)
 	limit := r.state.Settings.RolloutTimeout
-	return untilKnown(func(n int) (update.OperationResult, error) {
+	return r.untilKnown(update.OperationPreflight, func(n int) (update.OperationResult, error) {
 		if err := r.gate(ctx); err != nil {
 			return update.OperationResult{}, temporal.NewCanceledError()
 		}

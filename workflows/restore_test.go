@@ -158,6 +158,28 @@ func TestARestoreThatFailsStopsInMaintenanceModeAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestARestoreThatStumblesIsBegunAgainUnlessNothingWasTouched(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		touched bool
+		ran     int
+		phase   update.Phase
+	}{{true, 2, update.PhaseRewound}, {false, 1, update.PhaseNotRewound}} {
+		w := newSettledWorld()
+		w.stumbles[update.OperationRewind] = failures{1, update.OperationResult{Outcome: update.Failed, Touched: tc.touched, Step: update.StepRestore, Message: "gone away"}}
+		w.restore(t, old)
+		require.Equal(t, tc.phase, w.state.LastPhase)
+		ran := 0
+		for _, op := range w.ran {
+			if op.Kind == update.OperationRewind {
+				ran++
+			}
+		}
+		require.Equal(t, tc.ran, ran)
+		w.orderly(t)
+	}
+}
+
 func TestALostJobOfARestoreBeginsAgain(t *testing.T) {
 	t.Parallel()
 	w := newSettledWorld()

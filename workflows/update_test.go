@@ -827,6 +827,45 @@ func TestARestoreWhoseJobIsLostIsRepeated(t *testing.T) {
 	}
 }
 
+func TestWhatPutsASiteInOrderIsTriedAgainWhenItFails(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		kind  update.OperationKind
+		step  string
+		times int
+		ran   int
+		phase update.Phase
+	}{
+		{"a database server that is away while it is asked", update.OperationRestore, update.StepPreflight, 1, 2, update.PhaseRestored},
+		{"and for longer, in the middle of the restore", update.OperationRestore, update.StepRestore, 2, 3, update.PhaseRestored},
+		{"a restore that is killed", update.OperationRestore, "restore-running", 1, 2, update.PhaseRestored},
+		{"a restore that cannot be made", update.OperationRestore, update.StepRestore, 3, 3, update.PhaseRestoreFailed},
+		{"a backup that is not sound stays so", update.OperationRestore, update.StepBackup, 1, 1, update.PhaseRestoreFailed},
+		{"a flag that cannot be put back at once", update.OperationLift, update.StepLift, 2, 3, update.PhaseRestored},
+		{"a flag that cannot be put back", update.OperationLift, update.StepLift, 3, 3, update.PhaseRestoreFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.pending["r2"] = []update.Pending{some("m_update_1")}
+			w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true}
+			w.stumbles[tc.kind] = failures{tc.times, update.OperationResult{Outcome: update.Failed, Touched: true, Step: tc.step, Message: "no connection"}}
+			_, err := w.run(t)
+			require.Equal(t, tc.phase, phaseOf(t, err))
+			ran := 0
+			for _, op := range w.ran {
+				if op.Kind == tc.kind {
+					ran++
+					require.Equal(t, ran, op.Attempt)
+				}
+			}
+			require.Equal(t, tc.ran, ran)
+			w.orderly(t)
+		})
+	}
+}
+
 func TestAFreezeLooksFirstWhetherAnythingHasBegun(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -39,12 +39,14 @@ type world struct {
 	ops      map[update.OperationKind]update.OperationResult
 	ran      []update.Operation
 	// lost is how often the Job of an operation vanishes.
-	lost    map[update.OperationKind]int
-	install []update.Installed
-	failing map[string]error
-	before  map[string]func()
-	after   map[string]func()
-	calls   []string
+	lost map[update.OperationKind]int
+	// stumbles are how an operation ends first.
+	stumbles map[update.OperationKind]failures
+	install  []update.Installed
+	failing  map[string]error
+	before   map[string]func()
+	after    map[string]func()
+	calls    []string
 }
 
 // newWorld is an installed site that serves r1 and whose owner wants r2.
@@ -66,6 +68,7 @@ func newWorld() *world {
 		verify:     map[string]update.Answer{},
 		failing:    map[string]error{},
 		lost:       map[update.OperationKind]int{},
+		stumbles:   map[update.OperationKind]failures{},
 		before:     map[string]func(){},
 		after:      map[string]func(){},
 	}
@@ -199,8 +202,18 @@ func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 			w.lost[op.Kind]--
 			return update.OperationResult{Message: "the Job vanished"}, nil
 		}
+		if f := w.stumbles[op.Kind]; f.left > 0 {
+			w.stumbles[op.Kind] = failures{f.left - 1, f.result}
+			return f.result, nil
+		}
 		return w.ops[op.Kind], nil
 	})
+}
+
+// failures are the first so many ends of an operation.
+type failures struct {
+	left   int
+	result update.OperationResult
 }
 
 func (w *world) inspect() update.State {

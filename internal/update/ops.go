@@ -217,6 +217,16 @@ const (
 	StepNothingToRestore = "nothing-to-restore"
 	// StepNothingRecorded: the backup volume holds no note of the maintenance flag.
 	StepNothingRecorded = "nothing-recorded"
+	// StepPreflight: the database could not be asked, and nothing was done.
+	StepPreflight = "preflight"
+	// StepMaintenance: maintenance mode could not be switched on.
+	StepMaintenance = "maintenance"
+	// StepRestore: the backup could not be put back as a whole.
+	StepRestore = "restore"
+	// StepVerify: the database could not be shown to be whole afterwards.
+	StepVerify = "verify"
+	// StepLift: maintenance mode could not be put back.
+	StepLift = "lift"
 	// StepTooLate: the database update was proven complete and the site was, or was about to be, opened again: its backup is history.
 	StepTooLate = "too-late"
 )
