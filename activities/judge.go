@@ -178,23 +178,26 @@ func (j *judgement) idling(l look, newest *appsv1.ReplicaSet, observed bool, bef
 // undone is what a controller of the cluster has still to do before the release can show whether it works; empty when
 // nothing is. Whatever a controller refuses or fails to do it says in a condition, and that is judged.
 func undone(l look, newest *appsv1.ReplicaSet, observed bool) string {
-	if !observed {
+	switch {
+	case !observed:
 		return "the Deployment controller to observe the change"
+	case newest != nil:
+		return undonePods(l.pods, newest)
+	case oldPods(l.deployment, nil, l.replicaSets, l.pods):
+		return "" // with the strategy Recreate it waits for them
 	}
-	if newest == nil {
-		if oldPods(l.deployment, nil, l.replicaSets, l.pods) {
-			return "" // with the strategy Recreate it waits for them
-		}
-		return "the Deployment controller to make the ReplicaSet"
-	}
+	return "the Deployment controller to make the ReplicaSet"
+}
+
+// undonePods is the part of undone that is about the pods of the new ReplicaSet.
+func undonePods(pods []corev1.Pod, newest *appsv1.ReplicaSet) string {
 	var there int32
-	for i := range l.pods {
-		p := &l.pods[i]
+	for i := range pods {
+		p := &pods[i]
 		if !metav1.IsControlledBy(p, newest) || p.DeletionTimestamp != nil || podEnded(p) {
 			continue
 		}
-		there++
-		if unseen(p) {
+		if there++; unseen(p) {
 			return "the scheduler to place a pod"
 		}
 	}

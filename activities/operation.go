@@ -200,9 +200,6 @@ func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, la
 	result := &update.OperationResult{
 		Step: said.Step, Touched: true, Message: clean(text), Backup: backupOf(o, said.Backup), Pending: max(said.PendingAfter, 0),
 	}
-	if o.Kind != update.OperationPreflight && o.Kind != update.OperationUpdate {
-		result.Pending = 0
-	}
 	switch state {
 	case sitejob.Running:
 		return nil

@@ -74,6 +74,8 @@ const (
 		`"backup":{"name":"blog-1.0-r1","bytes":7,"sha256":"aa","takenAt":"2026-05-04T12:00:00Z"},"updatedbExit":0,"pendingAfter":0,"error":"","note":""}`
 	wordsUntouched = `{"v":1,"operation":"update","ok":false,"step":"backup","touched":false,"maintenance":"1","recorded":"0",` +
 		`"backup":{"name":"","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":-1,"error":"mysqldump: Got error: 1045","note":""}`
+	wordsLeft = `{"v":1,"operation":"update","ok":false,"step":"updatedb","touched":true,"maintenance":"1","recorded":"0",` +
+		`"backup":{"name":"","bytes":0,"sha256":"","takenAt":""},"updatedbExit":1,"pendingAfter":3,"error":"hook threw","note":""}`
 	wordsKilled = `{"v":1,"operation":"update","ok":false,"step":"backup-running","touched":false,"maintenance":"1","recorded":"0",` +
 		`"backup":{"name":"","bytes":0,"sha256":"","takenAt":""},"updatedbExit":-1,"pendingAfter":-1,"error":"","note":""}`
 )
@@ -92,6 +94,9 @@ func TestRunOperationReadsTheVerdictFromTheAPI(t *testing.T) {
 		}},
 		{"failed before anything changed", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsUntouched) }, update.OperationResult{
 			Outcome: update.Failed, Step: "backup", Maintenance: "1", Message: "backup: mysqldump: Got error: 1045",
+		}},
+		{"failed with updates left", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsLeft) }, update.OperationResult{
+			Outcome: update.Failed, Step: "updatedb", Touched: true, Maintenance: "1", Message: "updatedb: hook threw", Pending: 3,
 		}},
 		{"killed: whatever it said last is no proof", func(w *world) { w.ends(batchv1.JobFailed, 137, wordsKilled) }, update.OperationResult{
 			Step: "backup-running", Touched: true, Maintenance: "1", Message: "the job was ended in step backup",

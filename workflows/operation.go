@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -52,7 +51,7 @@ func (r *run) triesAgain(kind update.OperationKind, result update.OperationResul
 	case kind != update.OperationRestore && kind != update.OperationRewind && kind != update.OperationLift:
 		return false
 	}
-	switch strings.TrimSuffix(result.Step, "-running") { // as it is called where the script was killed in it
+	switch result.Step {
 	case update.StepPreflight, update.StepMaintenance, update.StepRestore, update.StepVerify, update.StepLift:
 	default:
 		return false

@@ -839,7 +839,6 @@ func TestWhatPutsASiteInOrderIsTriedAgainWhenItFails(t *testing.T) {
 	}{
 		{"a database server that is away while it is asked", update.OperationRestore, update.StepPreflight, 1, 2, update.PhaseRestored},
 		{"and for longer, in the middle of the restore", update.OperationRestore, update.StepRestore, 2, 3, update.PhaseRestored},
-		{"a restore that is killed", update.OperationRestore, "restore-running", 1, 2, update.PhaseRestored},
 		{"a restore that cannot be made", update.OperationRestore, update.StepRestore, 3, 3, update.PhaseRestoreFailed},
 		{"a backup that is not sound stays so", update.OperationRestore, update.StepBackup, 1, 1, update.PhaseRestoreFailed},
 		{"a flag that cannot be put back at once", update.OperationLift, update.StepLift, 2, 3, update.PhaseRestored},
