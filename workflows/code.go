@@ -95,7 +95,9 @@ func (r *run) rebuild(ctx workflow.Context, release string, notReady bool) (*fau
 		if err != nil {
 			return nil, err
 		}
-		r.progress.LastOutput = answer.Output
+		if release == r.target { // that a rollback went well is not what its reader looks for
+			r.progress.LastOutput = answer.Output
+		}
 		if answer.Outcome == update.Succeeded {
 			r.progress.Attempt = 0
 			return nil, nil

@@ -190,7 +190,7 @@ func (r *run) rewound(c chosen, pending update.Pending) (update.Done, error) {
 	message := fmt.Sprintf("The backup %s was put back, and the site serves %s on it.%s", c.backup, r.target, r.safety(c))
 	report := r.report(update.PhaseRewound, message)
 	if pending.State == update.PendingSome {
-		text := fmt.Sprintf("The backup %s has %d pending database updates, which an update applies.", c.backup, pending.Count)
+		text := r.stillPending(c, pending.Count)
 		report.Set = []update.Condition{{Type: update.ConditionDBUpdatesPending, Status: update.True, Reason: update.ReasonUpdatesConfirmed, Message: text}}
 		message = message + " " + text
 	} else {
@@ -202,6 +202,19 @@ func (r *run) rewound(c chosen, pending update.Pending) (update.Done, error) {
 	report.Event = &update.Event{Reason: "BackupRestored", Message: message}
 	r.endRestore(&report)
 	return update.Done{Outcome: update.Succeeded, Message: message, Backup: r.backup}, r.write("record that the backup was put back", report)
+}
+
+// stillPending says what becomes of the updates that a backup of an older release lacks.
+func (r *run) stillPending(c chosen, count int) string {
+	text := fmt.Sprintf("The backup %s has %d pending database updates", c.backup, count)
+	if r.state.Releases.Failed != r.target {
+		return text + ", which an update applies."
+	}
+	of := "the release that it is of"
+	if c.release != "" {
+		of = fmt.Sprintf("%s, which it is of", c.release)
+	}
+	return fmt.Sprintf("%s for %s. That release failed, and nothing applies them: ask for %s.", text, r.target, of)
 }
 
 // notPutBack ends a restore that failed before it changed the database. recorded says that the script came so far that it

@@ -158,6 +158,16 @@ func TestARestoreThatFailsStopsInMaintenanceModeAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestARestoreUnderAFailedReleaseSaysWhatToAskFor(t *testing.T) {
+	t.Parallel()
+	w := newSettledWorld()
+	w.state.Releases.Failed = "r1"
+	w.pending["r1"] = []update.Pending{some("m_update_1")}
+	req := update.RestoreRequest{Backup: "older", OtherRelease: true}
+	require.NoError(t, w.restore(t, req).err)
+	require.Contains(t, w.conditions[update.ConditionDBUpdatesPending].Message, "nothing applies them: ask for r0, which it is of.")
+}
+
 func TestARestoreThatStumblesIsBegunAgainUnlessNothingWasTouched(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -112,7 +112,11 @@ func (s *session) adviseFailed(site *v1alpha1.DrupalSite, v verdict, add func(wh
 		add("stay at the release that serves", "update", "--to", r.Failsafe)
 	}
 	if holds(site, v1alpha1.ConditionDBUpdatesFailed) {
-		add("read what the operation printed", "logs")
+		what := []string{}
+		if condition(site, v1alpha1.ConditionDBUpdatesFailed).Reason != update.ReasonRestoreFailed { // the newest operation has put something in order, and went well
+			what = []string{"--operation", string(update.OperationUpdate)}
+		}
+		add("read what the operation printed", "logs", what...)
 	}
 	add("see all runs", "history")
 }

@@ -210,8 +210,12 @@ func outcomeHealth(run runReport) health {
 		return person
 	}
 	switch phase {
-	case update.PhaseSucceeded:
+	case update.PhaseSucceeded, update.PhaseRewound:
 		return good
+	case update.PhaseBackingUp: // a backup that failed has another outcome
+		if !run.Open {
+			return good
+		}
 	case update.PhaseSuspended, update.PhaseSuperseded, update.PhaseAborted, "WentOn":
 		return waiting
 	default:

@@ -46,7 +46,8 @@ var (
 var codeReasons = []string{
 	"ReplicaFailure", "ProgressDeadlineExceeded", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull",
 	"InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "ReplicaSetCreateError",
-	update.ReasonPreflightFailed, update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonVerifyFailed,
+	update.ReasonPreflightFailed, update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonDatabaseAhead,
+	update.ReasonVerifyFailed,
 	update.ReasonOverruled, update.ReasonStepFailed,
 	update.FailureInvalid, update.FailureForbidden, update.FailureContainerMissing, update.FailureDrushMissing,
 	update.FailureNoAnswer, update.FailureWorkloadConflict, update.FailureReplaced, update.FailureOperationOpen,

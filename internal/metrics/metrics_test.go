@@ -1,6 +1,11 @@
 package metrics_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +48,26 @@ func TestHowAPhaseEnds(t *testing.T) {
 			require.Equal(t, c.want, metrics.PhaseResult(c.phase, c.next, c.reason))
 		})
 	}
+}
+
+// A reason that is added to the contract must not become Other in metrics and alerts.
+func TestEveryReasonOfTheContractIsKnown(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "../update/failures.go", nil, 0)
+	require.NoError(t, err)
+	known := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") {
+			return true
+		}
+		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		require.Equal(t, value, metrics.Reason(value))
+		known++
+		return true
+	})
+	require.Greater(t, known, 12)
 }
 
 func TestLabelsAreBounded(t *testing.T) {
