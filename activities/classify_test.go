@@ -105,6 +105,8 @@ func TestADenialCountsOnceItHasLasted(t *testing.T) {
 	d.forget("a")
 	require.False(t, d.lasts("a", now.Add(denialLasts)), "answered in between")
 	require.True(t, denied(notYet()))
+	discovery := apierrors.NewGenericServerResponse(403, "get", schema.GroupResource{}, "", `forbidden: User "drupdate" cannot get path "/api"`, 0, false)
+	require.True(t, denied(fmt.Errorf("read site: failed to get server groups: %w", discovery)), "which says no more than: %s", discovery)
 	require.False(t, denied(apierrors.NewForbidden(deployments, "blog", errors.New("violates PodSecurity"))))
 	require.False(t, denied(nil))
 }

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -43,9 +44,17 @@ func (d *denials) forget(step string) {
 	delete(d.since, step)
 }
 
-// denied tells whether the API server says that we have no right to a request, and not that it refuses the object.
+// denied tells whether the API server says that we have no right to a request, and not that it refuses the object. Of a
+// denied question about the server itself (which kinds there are) only the code arrives: it is about no object at all.
 func denied(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), ": User \"") && strings.Contains(err.Error(), "\" cannot ")
+	if !apierrors.IsForbidden(err) {
+		return false
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Kind == "") {
+		return true
+	}
+	return strings.Contains(err.Error(), ": User \"") && strings.Contains(err.Error(), "\" cannot ")
 }
 
 // classified is classify for a step that may be repeated: a denial is transient until it has lasted.
