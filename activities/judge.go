@@ -201,7 +201,8 @@ func undonePods(pods []corev1.Pod, newest *appsv1.ReplicaSet) string {
 			return "the scheduler to place a pod"
 		}
 	}
-	if newest.Status.ObservedGeneration < newest.Generation || there < ptr.Deref(newest.Spec.Replicas, 1) && !refusesPods(newest) {
+	_, refused := refusal(newest)
+	if newest.Status.ObservedGeneration < newest.Generation || there < ptr.Deref(newest.Spec.Replicas, 1) && !refused {
 		return "the ReplicaSet controller to make the pods"
 	}
 	return ""
@@ -211,12 +212,6 @@ func undonePods(pods []corev1.Pod, newest *appsv1.ReplicaSet) string {
 func unseen(p *corev1.Pod) bool {
 	return p.Spec.NodeName == "" && len(p.Status.ContainerStatuses) == 0 &&
 		!slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-}
-
-func refusesPods(set *appsv1.ReplicaSet) bool {
-	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
-		return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
-	})
 }
 
 // complete tells whether every counter says that only updated and available pods are there.

@@ -259,6 +259,10 @@ func TestJudge(t *testing.T) {
 		{"a ReplicaSet whose pods nobody makes", func(s *scene) {
 			s.pods, s.d.Status.AvailableReplicas, s.now = nil, 0, s.w.deadline.Add(time.Hour)
 		}, nil},
+		{"pods that are refused just before the time is over", func(s *scene) {
+			s.new.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: "quota"}}
+			s.pods, s.d.Status.AvailableReplicas, s.now = nil, 0, s.w.deadline
+		}, failed(update.ReasonRolloutTimeout, "waited in vain for pods that the API server refuses to create: quota")},
 		{"a ReplicaSet that nobody has observed", func(s *scene) {
 			s.new.Generation, s.d.Status.AvailableReplicas, s.now = 2, 0, s.w.deadline.Add(time.Hour)
 		}, nil},
@@ -285,6 +289,13 @@ func TestJudge(t *testing.T) {
 			s.written(noon)
 			s.since(reasonProgressDeadline, time.Minute)
 			s.seen.Idle = time.Minute
+		}, nil},
+		{"a progress deadline that runs while no scheduler looks at the pod", func(s *scene) {
+			s.pods[0].Spec.NodeName, s.pods[0].Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+			s.progressing(reasonProgressDeadline, s.now)
+			s.written(noon)
+			s.since(reasonProgressDeadline, time.Minute)
+			s.since(signIdle, 10*time.Minute)
 		}, nil},
 		{"somebody sets another image for the third time", func(s *scene) {
 			s.d.Spec.Template.Spec.Containers[1].Image = "registry.example/drupal:1.0"

@@ -35,11 +35,19 @@ func (j *judgement) failingReplicaSet(w wanted, l look, newest *appsv1.ReplicaSe
 			return
 		}
 	}
-	for _, c := range newest.Status.Conditions {
+	if why, refused := refusal(newest); refused {
+		j.refused(l.now, why, before)
+	}
+}
+
+// refusal is why the pods of a ReplicaSet cannot be created, if its controller says so.
+func refusal(set *appsv1.ReplicaSet) (why string, refused bool) {
+	for _, c := range set.Status.Conditions {
 		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
-			j.refused(l.now, c.Message, before)
+			return c.Message, true
 		}
 	}
+	return "", false
 }
 
 // failingDeployment reads why the Deployment controller sees no progress.
@@ -78,8 +86,11 @@ func (j *judgement) pastDeadline(l look, newest *appsv1.ReplicaSet, judged time.
 	if !known && newest != nil {
 		written, known = newest.CreationTimestamp.Time, true
 	}
-	if !known || !judged.After(written) || before.Idle > 0 {
+	if _, idle := before.Since[signIdle]; idle || before.Idle > 0 {
 		return // the time in which nothing was done counts there, and here it does not
+	}
+	if !known || !judged.After(written) {
+		return
 	}
 	if j.lasting(reasonProgressDeadline, l.now, before, latePatience) {
 		j.end(update.RolloutFailed, reasonProgressDeadline,
