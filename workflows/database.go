@@ -112,7 +112,7 @@ func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
 	case overtaken(err):
 		return r.notBegun()
 	case err != nil:
-		return r.undoDatabase(operation, explain(err), false)
+		return r.undoDatabase(operation, explain(err), false, 0)
 	}
 	return r.settled(operation, result)
 }
@@ -125,10 +125,9 @@ func (r *run) settled(operation string, result update.OperationResult) (ending, 
 	case result.Outcome == update.Failed && !result.Touched:
 		return r.untouched(operation, result)
 	case result.Outcome == update.Failed:
-		r.left = result.Pending
-		return r.undoDatabase(operation, result.Message, true)
+		return r.undoDatabase(operation, result.Message, true, result.Pending)
 	default:
-		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false)
+		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false, 0)
 	}
 }
 
@@ -178,8 +177,8 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 }
 
 // undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated
-// database. began says that updatedb is known to have begun.
-func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
+// database. began says that updatedb is known to have begun, left how many updates it is known to have left.
+func (r *run) undoDatabase(operation, why string, began bool, left int) (ending, error) {
 	message := fmt.Sprintf("The database update to %s failed: %s", r.target, sentence(why))
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
@@ -193,7 +192,7 @@ func (r *run) undoDatabase(operation, why string, began bool) (ending, error) {
 		releases.Serving, releases.Failsafe = r.target, "" // the old code must not meet this database any more
 		message += " Code, database, maintenance mode and CronJobs are left as they are for a person." + r.whereBackup()
 		conditions := []update.Condition{databaseFailed(update.ReasonFrozen, message)}
-		if r.left == 0 {
+		if left == 0 {
 			conditions = append(conditions, r.outcomeUnknown())
 		}
 		return r.conclude(update.PhaseFrozen, releases, conditions...)
@@ -354,7 +353,7 @@ func (r *run) resumeOperation() (ending, error) {
 		r.target, r.control.target = target, target
 	}
 	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
-		return r.undoDatabase(operation, "the run was lost while the database was being restored", true)
+		return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)
 	}
 	// Without a backup volume there is no journal that keeps updatedb from running twice, and under another release's code
 	// it must not begin at all: then the Job must still be there.

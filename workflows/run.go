@@ -34,8 +34,6 @@ type run struct {
 	operations, preflights int
 	// unchanged is set while the pass has marked the site and changed nothing else of it yet.
 	unchanged bool
-	// left is the number of updates that a failed updatedb is known to have left; 0 while it is not known.
-	left int
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
 	// job is the newest Job that ran an operation; empty while there is none.
