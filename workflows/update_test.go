@@ -608,6 +608,24 @@ func TestPauseHoldsTheRunBetweenSteps(t *testing.T) {
 	require.Equal(t, update.PhaseSucceeded, summary.Phase)
 }
 
+func TestTheLastOutputOfARunIsNotThatOfItsRollback(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.caches["r2"] = []update.Answer{{Outcome: update.Failed, Output: "[error] of r2"}, {Outcome: update.Failed, Output: "[error] of r2"}}
+	w.caches["r1"] = []update.Answer{{Outcome: update.Succeeded, Output: "[success] Cache rebuild complete."}}
+	_, err := w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		t.Cleanup(func() {
+			value, err := env.QueryWorkflow(update.QueryState)
+			require.NoError(t, err)
+			var progress update.Progress
+			require.NoError(t, value.Get(&progress))
+			require.Equal(t, "[error] of r2", progress.LastOutput)
+		})
+	})
+	require.Equal(t, update.PhaseRolledBack, phaseOf(t, err))
+	require.Contains(t, w.calls, "RebuildCaches")
+}
+
 func TestClosedWindowAndPausedSpecAreWaitedForUnmarked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -153,4 +154,33 @@ func TestDurationsForPeople(t *testing.T) {
 	require.Equal(t, "3.1 KiB", size(3175))
 	require.Equal(t, "12 B", size(12))
 	require.Equal(t, "2.0 GiB", size(2<<30))
+}
+
+func TestTheHistoryTellsBackupsThatWereTakenFromFailures(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[string]health{
+		"BackingUp": good, "BackupRestored": good, "Succeeded": good, "BackupFailed": failed, "NotRestored": failed, "RestoreFailed": person, "Aborted": waiting,
+	} {
+		require.Equal(t, want, outcomeHealth(runReport{Outcome: outcome}), outcome)
+	}
+	require.Equal(t, busy, outcomeHealth(runReport{Outcome: "BackingUp", Open: true}))
+}
+
+func TestTheLogToReadIsThatOfTheOperationThatFailed(t *testing.T) {
+	t.Parallel()
+	s := &session{cmd: &cobra.Command{Use: "drupdate"}}
+	for reason, want := range map[string]string{
+		update.ReasonRestored:      "drupdate logs blog --operation update",
+		update.ReasonFrozen:        "drupdate logs blog --operation update",
+		update.ReasonRestoreFailed: "drupdate logs blog",
+	} {
+		site := newSite(wants("10.4.0"), failedAt("10.4.0", update.PhaseRestored, v1alpha1.ConditionDBUpdatesFailed, reason))
+		var read []string
+		for _, a := range s.advise(site, judge(site)) {
+			if a.What == "read what the operation printed" {
+				read = append(read, a.Command)
+			}
+		}
+		require.Equal(t, []string{want}, read, reason)
+	}
 }
