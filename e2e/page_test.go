@@ -37,9 +37,9 @@ func TestARunCanBeUnderstoodFromItsPageAlone(t *testing.T) {
 		page := w.ends(updating, update.PhaseSucceeded).Status.Run.URL
 		require.Contains(t, page, "/workflows/site%2F"+w.ns+"%2Fblog/")
 		w.pageTells(chromium, page, "Completed", "site/"+w.ns+"/blog",
-			"wait for the pods of 10.3.6, at most 2m0s", "drush cache:rebuild, attempt 1 of 2", "drush updatedb:status",
+			"wait for the pods of 10.3.6, at most "+rolloutLimit.String(), "drush cache:rebuild, attempt 1 of 2", "drush updatedb:status",
 			"UpdatingDatabase: Updating the database under maintenance mode.",
-			"back up, then drush updatedb of 10.3.6, under maintenance mode, at most 5m0s",
+			"back up, then drush updatedb of 10.3.6, under maintenance mode, at most "+databaseLimit.String(),
 			"Succeeded: The site runs 10.3.6.")
 		w.detailsTell("10.3.1 → 10.3.6", "The site runs 10.3.6.", "kubectl -n "+w.ns+" logs job/blog-update-")
 		require.True(t, slices.ContainsFunc(w.workerEvents(), func(e corev1.Event) bool {
@@ -117,14 +117,20 @@ func (b *browser) open(t *testing.T, page string) (read func() (string, error)) 
 	t.Cleanup(done)
 	_, err := chromedp.Run(tab, chromedp.Navigate("about:blank")) // the first action must have no limit: that would be the browser's
 	require.NoError(t, err)
-	limited, cancel := context.WithTimeout(tab, patience)
-	t.Cleanup(cancel)
-	_, err = chromedp.Run(limited, chromedp.Navigate(page))
+	_, err = limited(tab, chromedp.Navigate(page))
 	require.NoError(t, err, page)
 	return func() (string, error) {
-		shown, err := chromedp.Run(limited, chromedp.Text("body"))
+		shown, err := limited(tab, chromedp.Text("body"))
 		return strings.Join(strings.Fields(shown), " "), err
 	}
+}
+
+// limited runs an action with a limit of its own: one for all looks at a page would end the last of them, which is the one
+// that says what is missing.
+func limited[T any](tab context.Context, action chromedp.Action[T]) (T, error) {
+	limited, cancel := context.WithTimeout(tab, time.Minute)
+	defer cancel()
+	return chromedp.Run(limited, action)
 }
 
 // pageOf is where the Web UI of the stack shows a run.

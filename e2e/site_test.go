@@ -35,6 +35,9 @@ const (
 	password   = "s3cret-of-the-database"
 	// patience is how long a test waits for the world. It is a limit for a slow machine, not an expectation.
 	patience = 6 * time.Minute
+
+	// What the sites of these tests allow a rollout and a database operation, unless a test says otherwise.
+	rolloutLimit, databaseLimit = 4 * time.Minute, 5 * time.Minute
 )
 
 // world is one site under test, in a namespace of its own, with its simulated database.
@@ -141,7 +144,7 @@ func (w *world) create(options ...option) {
 		Spec: v1alpha1.DrupalSiteSpec{
 			Image: repository, Release: baseline, Database: &v1alpha1.DatabaseSpec{SecretName: "blog-db"},
 			Update: v1alpha1.UpdateSpec{
-				RolloutTimeout: metav1.Duration{Duration: 4 * time.Minute}, DatabaseTimeout: metav1.Duration{Duration: 5 * time.Minute},
+				RolloutTimeout: metav1.Duration{Duration: rolloutLimit}, DatabaseTimeout: metav1.Duration{Duration: databaseLimit},
 			},
 		},
 	}
