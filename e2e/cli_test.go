@@ -205,7 +205,7 @@ func TestDoctorFindsWhatSetupMends(t *testing.T) {
 	drupdate := filepath.Join(state, "bin", "drupdate")
 	well := run(t, nil, drupdate, "doctor", "-A")
 	require.Zero(t, well.code, well.out)
-	require.Len(t, strings.Split(strings.TrimSpace(well.out), "\n"), 8)
+	require.Len(t, strings.Split(strings.TrimSpace(well.out), "\n"), 9)
 
 	fresh := []string{fmt.Sprintf("TEMPORAL_NAMESPACE=e2e-%d", os.Getpid())}
 	require.Contains(t, run(t, fresh, drupdate, "doctor").out, "drupdate setup temporal")
@@ -228,7 +228,7 @@ func TestDoctorFindsWhatSetupMends(t *testing.T) {
 		got[f.Check] = f.Result
 	}
 	require.Equal(t, map[string]string{
-		"cluster": "ok", "clock": "ok", "crd": "ok", "rights": "ok", "temporal": "ok", "namespace": "ok", "attributes": "ok", "workers": "bad",
+		"cluster": "ok", "clock": "ok", "crd": "ok", "rights": "ok", "watcher": "ok", "temporal": "ok", "namespace": "ok", "attributes": "ok", "workers": "bad",
 	}, got)
 
 	nobody := run(t, nil, drupdate, "doctor", "--as", "system:serviceaccount:default:nobody", "-o", "json")

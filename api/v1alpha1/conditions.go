@@ -101,3 +101,6 @@ const (
 	// ManagerImage writes the image and the release annotation of Deployments.
 	ManagerImage = "drupdate-image"
 )
+
+// LeaseWatcher is the name of the Lease that the watcher which works holds, in the namespace that it runs in.
+const LeaseWatcher = "drupdate-watcher.drupdate.dev"

@@ -22,6 +22,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drupdate/drupdate/activities"
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/metrics"
@@ -148,7 +149,7 @@ func (p *process) addWatcher() error {
 	options := watcher.ManagerOptions(p.cfg.watcher())
 	options.Metrics.BindAddress, options.HealthProbeBindAddress = off, off
 	options.LeaderElection = p.cfg.leaderElect
-	options.LeaderElectionID = "drupdate-watcher.drupdate.dev"
+	options.LeaderElectionID = v1alpha1.LeaseWatcher
 	options.LeaderElectionNamespace = p.cfg.leaderNamespace
 	options.LeaderElectionReleaseOnCancel = true
 	mgr, err := ctrl.NewManager(p.kube, options)

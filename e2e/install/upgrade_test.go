@@ -65,7 +65,7 @@ func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
 	// Other pods than those that began the run, and one more.
 	upgrade(t, "drupdate", "--set", "log.level=debug", "--set", "codecServer.enabled=true", "--set", "codecServer.tokenSecret=codec-token",
 		"--set", "codecServer.uiOrigins={http://127.0.0.1:8233}")
-	run(t, "kubectl", "drupdate", "doctor")
+	require.Regexp(t, `watcher +\S+ works in the namespace `+system, run(t, "kubectl", "drupdate", "doctor"))
 	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.release.serving}=10.4.0-slow-update", "--timeout=5m")
 
 	after := theSite(t)

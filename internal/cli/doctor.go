@@ -64,7 +64,7 @@ func doctorCommand(cfg Config) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what keeps drupdate from working, and how to mend it",
-		Long: "Check cluster, clock, CRD, rights, Temporal, its namespace, its search attributes and the workers: one line each. It changes nothing.\n\n" +
+		Long: "Check cluster, clock, CRD, rights, the watcher, Temporal, its namespace, its search attributes and the workers: one line each. It changes nothing.\n\n" +
 			"The rights are those of who asks. Those of drupdate's own accounts are checked with --role and --as:\n" +
 			"  --role watcher --as system:serviceaccount:drupdate-system:drupdate-watcher\n\n" +
 			"It fails if something is wrong; a warning is not.",

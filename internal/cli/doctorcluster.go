@@ -13,8 +13,11 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 )
@@ -22,12 +25,19 @@ import (
 // clockSlack is how far a clock may be off before something looks wrong: windows and deadlines are in minutes.
 const clockSlack = 5 * time.Second
 
+// leaseSlack is how long a watcher may be silent: it renews its Lease every few seconds, by a clock of its own.
+const leaseSlack = time.Minute
+
+// systemNamespace is where the manifests and the charts put drupdate, unless they are told otherwise.
+const systemNamespace = "drupdate-system"
+
 // Names of checks.
 const (
 	checkCluster    = "cluster"
 	checkClock      = "clock"
 	checkCRD        = "crd"
 	checkRights     = "rights"
+	checkWatcher    = "watcher"
 	checkTemporal   = "temporal"
 	checkNamespace  = "namespace"
 	checkAttributes = "attributes"
@@ -42,15 +52,51 @@ func (s *session) checkCluster(ctx context.Context, role string) []finding {
 		if version, err = core.Discovery().ServerVersion(); err == nil {
 			return []finding{
 				well(checkCluster, "Kubernetes %s at %s", version, where), clock.finding(),
-				s.findCRD(core), s.findRights(ctx, core, role),
+				s.findCRD(core), s.findRights(ctx, core, role), findWatcher(ctx, core, time.Now()),
 			}
 		}
 	}
 	none := "the cluster cannot be reached"
 	return []finding{
 		wrong(checkCluster, s.explain(err), "choose a cluster that answers: --context, --kubeconfig or KUBECONFIG"),
-		skipped(checkClock, none), skipped(checkCRD, none), skipped(checkRights, none),
+		skipped(checkClock, none), skipped(checkCRD, none), skipped(checkRights, none), skipped(checkWatcher, none),
 	}
+}
+
+// findWatcher looks at the Lease of the watcher that works. A watcher that runs without --leader-elect holds none.
+func findWatcher(ctx context.Context, core kubernetes.Interface, now time.Time) finding {
+	const mend = "kubectl get deploy -A -l app.kubernetes.io/name=drupdate,app.kubernetes.io/component=watcher; see its log"
+	named := metav1.ListOptions{FieldSelector: "metadata.name=" + v1alpha1.LeaseWatcher}
+	leases, err := core.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, named)
+	if apierrors.IsForbidden(err) {
+		leases, err = core.CoordinationV1().Leases(systemNamespace).List(ctx, named)
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return skipped(checkWatcher, "you may not read Leases, which tell whether a watcher works")
+	case err != nil:
+		return finding{Check: checkWatcher, Result: resultWarn, Detail: fmt.Sprintf("its Lease could not be read: %v", oneLine(err))}
+	case len(leases.Items) == 0:
+		return finding{
+			Check: checkWatcher, Result: resultWarn, Mend: mend,
+			Detail: "no watcher has ever held a Lease here: there is none, or it runs without --leader-elect and cannot be seen from here",
+		}
+	}
+	slices.SortFunc(leases.Items, func(a, b coordinationv1.Lease) int { return renewed(b).Compare(renewed(a)) })
+	lease := leases.Items[0]
+	ago := lasting(max(0, now.Sub(renewed(lease))))
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || now.Sub(renewed(lease)) > leaseSlack {
+		return wrong(checkWatcher, fmt.Errorf("no watcher works: the last one was heard of %s ago, in the namespace %s", ago, lease.Namespace), mend)
+	}
+	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return well(checkWatcher, "%s works in the namespace %s, heard of %s ago", pod, lease.Namespace, ago)
+}
+
+func renewed(lease coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Time
 }
 
 func (s *session) coreClient(clock *serverClock) (core *kubernetes.Clientset, where string, err error) {
@@ -119,7 +165,7 @@ func (c *serverClock) finding() finding {
 
 // findCRD looks whether the resource is served, and whether its schema knows all that this build writes.
 func (s *session) findCRD(core kubernetes.Interface) finding {
-	const mend = "kubectl apply --server-side -k deploy/crd"
+	const mend = "helm upgrade --install drupdate-crds, or kubectl apply --server-side -k deploy/crd: whichever it was installed with"
 	served, err := core.Discovery().ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	if err != nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == "DrupalSite" }) {
 		return wrong(checkCRD, fmt.Errorf("%s is not served", v1alpha1.GroupVersion), mend)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -17,6 +18,9 @@ import (
 
 // searchAttributes are those that runs carry.
 var searchAttributes = []string{update.SearchSite, update.SearchNamespace, update.SearchTarget, update.SearchPhase}
+
+// pollSlack is how long ago the last poll of a living worker may have begun: a poll's minute, and clocks that differ.
+const pollSlack = 90 * time.Second
 
 func (s *session) checkTemporal(ctx context.Context) []finding {
 	t, err := s.temporal(ctx)
@@ -106,14 +110,15 @@ func (s *session) findWorkers(ctx context.Context, t client.Client) finding {
 		if err != nil {
 			return wrong(checkWorkers, s.temporalFault(err), "see Temporal's own log")
 		}
-		if len(answer.GetPollers()) == 0 {
+		pollers := polling(answer.GetPollers(), time.Now())
+		if len(pollers) == 0 {
 			idle = append(idle, q.name)
 		}
-		builds = append(builds, buildsOf(answer.GetPollers())...)
+		builds = append(builds, buildsOf(pollers)...)
 	}
 	if len(idle) > 0 {
 		return wrong(checkWorkers, fmt.Errorf("nobody polls the task queue %q for %s", s.taskQueue, strings.Join(idle, " and ")),
-			"start the worker: kubectl -n drupdate-system rollout status deploy/drupdate-worker; does it use this namespace and task queue?")
+			"start the worker: kubectl -n "+systemNamespace+" rollout status deploy/drupdate-worker; does it use this namespace and task queue?")
 	}
 	slices.Sort(builds)
 	builds = slices.Compact(builds)
@@ -122,6 +127,14 @@ func (s *session) findWorkers(ctx context.Context, t client.Client) finding {
 		detail += " by build " + strings.Join(builds, ", ")
 	}
 	return well(checkWorkers, "%s", detail)
+}
+
+// polling are those that are there still. Temporal remembers a poller for minutes after its last poll, and a poll that finds
+// nothing to do lasts a minute.
+func polling(pollers []*taskqueuepb.PollerInfo, now time.Time) []*taskqueuepb.PollerInfo {
+	return slices.DeleteFunc(slices.Clone(pollers), func(p *taskqueuepb.PollerInfo) bool {
+		return p.GetLastAccessTime() != nil && now.Sub(p.GetLastAccessTime().AsTime()) > pollSlack
+	})
 }
 
 func buildsOf(pollers []*taskqueuepb.PollerInfo) []string {
