@@ -184,12 +184,14 @@ $(BIN):
 FORCE:
 
 $(BIN)/drupdate: FORCE | $(BIN)
+	@[ -x $@ ] || echo 'building drupdate: a few minutes the first time on two cores, seconds afterwards'
 	@go build -o $@ -ldflags '$(LDFLAGS)' ./cmd/drupdate
 $(BIN)/demo: FORCE | $(BIN)
 	@go build -o $@ ./demo
 $(BIN)/simsite: FORCE | $(BIN)
 	@go build -o $@ -ldflags '-s -w' ./internal/simsite/cmd/simsite
 $(BIN)/localstack: $(BIN)/container-init
+	@[ -x $@ ] || echo 'building localstack: a few minutes the first time on two cores, seconds afterwards'
 	@cd localstack && go build -o $@ ./cmd/localstack
 $(BIN)/container-init: FORCE | $(BIN)
 	@cd localstack && go build -o $@ -ldflags '-s -w' ./cmd/container-init

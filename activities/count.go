@@ -27,7 +27,10 @@ func (a *Activities) count(before, after ownedStatus, r update.Report) {
 	if was == nil {
 		was = &v1alpha1.RunStatus{}
 	}
-	reason := failureReason(after, update.Phase(is.Phase))
+	reason := ""
+	if c := failure(after, update.Phase(is.Phase)); c != nil {
+		reason = c.Reason
+	}
 	if phaseEnded(was, is) {
 		a.metrics.PhaseEnded(update.Phase(was.Phase), update.Phase(is.Phase), reason, is.PhaseStartedAt.Sub(was.PhaseStartedAt.Time))
 	}
@@ -64,18 +67,18 @@ func updateEnded(was, is *v1alpha1.RunStatus) bool {
 	return is.FinishedAt != nil && !again && update.Phase(is.Phase).Ended()
 }
 
-// failureReason is why a run that is being undone, or that ended, failed: the reason of its failure condition. Empty
-// while it does not fail, and where nothing was judged.
-func failureReason(s ownedStatus, phase update.Phase) string {
+// failure is the condition that says why a run that is being undone, or that ended, failed. Nil while it does not fail, and
+// where nothing was judged.
+func failure(s ownedStatus, phase update.Phase) *metav1.Condition {
 	if phase == update.PhaseSucceeded || phase == update.PhaseSuspended || phase == update.PhaseSuperseded {
-		return ""
+		return nil
 	}
 	for _, kind := range []string{v1alpha1.ConditionDBUpdatesFailed, v1alpha1.ConditionCodeUpdateFailed} {
 		if c := apimeta.FindStatusCondition(s.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			return c.Reason
+			return c
 		}
 	}
-	return ""
+	return nil
 }
 
 func isSet(s ownedStatus, kind string) bool {
@@ -96,8 +99,8 @@ func told(ctx context.Context, before, after ownedStatus) {
 		release = after.Release.Target
 	}
 	fields := []any{logging.KeyRelease, release, logging.KeyPhase, is.Phase}
-	if reason := failureReason(after, update.Phase(is.Phase)); reason != "" {
-		fields = append(fields, logging.KeyReason, reason)
+	if c := failure(after, update.Phase(is.Phase)); c != nil {
+		fields = append(fields, logging.KeyReason, c.Reason, logging.KeyCause, c.Message)
 	}
 	activity.GetLogger(ctx).Info("phase begins", fields...)
 }

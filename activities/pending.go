@@ -42,8 +42,8 @@ func (p *partner) unlessAhead(ctx context.Context, answer update.Pending) (updat
 		return answer, nil
 	}
 	ahead := update.Pending{State: update.PendingAhead, Count: len(names), Updates: bounded(names)}
-	ahead.Message = fmt.Sprintf("the database has had %d updates that this release does not know, so it belongs to a newer one: %s",
-		ahead.Count, strings.Join(ahead.Updates, ", "))
+	ahead.Message = fmt.Sprintf("the database has had %s that this release does not know, so it belongs to a newer one: %s",
+		update.Count(ahead.Count, "update"), strings.Join(ahead.Updates, ", "))
 	return ahead, nil
 }
 

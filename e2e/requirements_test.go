@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -638,11 +639,18 @@ func (w *world) runs() int {
 	return len(list.Executions)
 }
 
-// cli runs the temporal command, as an operator would.
+// cli runs the temporal command, as an operator would, who says it again when Temporal is busy with that very workflow.
 func (w *world) cli(args ...string) string {
 	w.Helper()
-	command := exec.CommandContext(w.Context(), filepath.Join(state, "bin", "temporal"), args...)
-	out, err := command.CombinedOutput()
-	require.NoError(w, err, "temporal %v: %s", args, out)
+	var out []byte
+	w.eventually("Temporal is not busy", func() error {
+		var err error
+		out, err = exec.CommandContext(w.Context(), filepath.Join(state, "bin", "temporal"), args...).CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("Workflow is busy")) {
+			return err
+		}
+		require.NoError(w, err, "temporal %v: %s", args, out)
+		return nil
+	})
 	return string(out)
 }

@@ -268,6 +268,10 @@ func checkLogs(w *world) {
 		}
 		if line["msg"] == "phase begins" && line["namespace"] == w.ns {
 			require.Subset(w, keys(line), []string{"workflow_id", "run_id", "activity", "attempt", "release"}, lines.Text())
+			if line["phase"] == "RolledBack" {
+				require.Equal(w, "CacheRebuildFailed", line["reason"], lines.Text())
+				require.Contains(w, line["cause"], "drush cache:rebuild failed: ", lines.Text())
+			}
 			phases = append(phases, fmt.Sprint(line["release"], " ", line["phase"]))
 		}
 	}

@@ -77,7 +77,7 @@ func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 
 // applyUpdates is the point of no return: from here on the operation is let finish, whatever is asked of the run.
 func (r *run) applyUpdates(pending update.Pending) (ending, error) {
-	message := fmt.Sprintf("%s brings %d database updates: %s.", r.target, pending.Count, strings.Join(pending.Updates, ", "))
+	message := fmt.Sprintf("%s brings %s: %s.", r.target, update.Count(pending.Count, "database update"), strings.Join(pending.Updates, ", "))
 	condition := update.Condition{
 		Type: update.ConditionDBUpdatesPending, Status: update.True, Reason: update.ReasonUpdatesPending, Message: sentence(message),
 	}

@@ -60,11 +60,11 @@ func (r *run) askTarget(ctx workflow.Context) (update.OperationResult, error) {
 
 // preflightPassed says what Drush said, and goes on.
 func (r *run) preflightPassed(result update.OperationResult) error {
-	said := "no updates are pending"
+	said := "no pending updates"
 	if result.Pending > 0 {
-		said = fmt.Sprintf("%d updates are pending: %s", result.Pending, result.Message)
+		said = fmt.Sprintf("%s: %s", update.Count(result.Pending, "pending update"), result.Message)
 	}
-	said = sentence(fmt.Sprintf("Drush bootstraps with %s, and %s", r.target, said))
+	said = sentence(fmt.Sprintf("Drush bootstraps with %s, and sees %s", r.target, said))
 	return r.enter(update.PhaseRollingOut, fmt.Sprintf("Moving to %s. %s", r.target, said), func(report *update.Report) {
 		report.Event = &update.Event{Reason: "PreflightPassed", Message: said}
 	})

@@ -38,8 +38,8 @@ func TestAGoodPreflightGoesOnAndSaysWhatDrushSaid(t *testing.T) {
 	require.Equal(t, "r1", serving, "it is asked before the image changes")
 	require.Equal(t, []update.OperationKind{update.OperationPreflight}, w.kinds())
 	require.Equal(t, "r2", w.ran[0].Release)
-	require.Equal(t, "Moving to r2. Drush bootstraps with r2, and 1 updates are pending: m_update_1.", said)
-	require.Contains(t, w.events, update.Event{Reason: "PreflightPassed", Message: "Drush bootstraps with r2, and 1 updates are pending: m_update_1."})
+	require.Equal(t, "Moving to r2. Drush bootstraps with r2, and sees 1 pending update: m_update_1.", said)
+	require.Contains(t, w.events, update.Event{Reason: "PreflightPassed", Message: "Drush bootstraps with r2, and sees 1 pending update: m_update_1."})
 	w.orderly(t)
 }
 

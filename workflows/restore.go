@@ -206,7 +206,7 @@ func (r *run) rewound(c chosen, pending update.Pending) (update.Done, error) {
 
 // stillPending says what becomes of the updates that a backup of an older release lacks.
 func (r *run) stillPending(c chosen, count int) string {
-	text := fmt.Sprintf("The backup %s has %d pending database updates", c.backup, count)
+	text := fmt.Sprintf("The backup %s has %s", c.backup, update.Count(count, "pending database update"))
 	if r.state.Releases.Failed != r.target {
 		return text + ", which an update applies."
 	}
@@ -214,7 +214,7 @@ func (r *run) stillPending(c chosen, count int) string {
 	if c.release != "" {
 		of = fmt.Sprintf("%s, which it is of", c.release)
 	}
-	return fmt.Sprintf("%s for %s. That release failed, and nothing applies them: ask for %s.", text, r.target, of)
+	return fmt.Sprintf("%s for %s. That release failed, so that no update follows: ask for %s.", text, r.target, of)
 }
 
 // notPutBack ends a restore that failed before it changed the database. recorded says that the script came so far that it

@@ -79,7 +79,7 @@ func TestABackupOfAnOlderReleaseLeavesPendingUpdatesToAnUpdate(t *testing.T) {
 	a := w.restore(t, update.RestoreRequest{Backup: "older", OtherRelease: true})
 	require.NoError(t, a.err)
 	require.Equal(t, update.ReasonUpdatesConfirmed, w.conditions[update.ConditionDBUpdatesPending].Reason)
-	require.Contains(t, a.done.Message, "1 pending database updates")
+	require.Contains(t, a.done.Message, "1 pending database update")
 	require.True(t, w.lifted)
 	require.NotNil(t, a.next, "and the update begins at once")
 	w.pending["r1"] = []update.Pending{some("m_update_1"), none()}
@@ -165,7 +165,7 @@ func TestARestoreUnderAFailedReleaseSaysWhatToAskFor(t *testing.T) {
 	w.pending["r1"] = []update.Pending{some("m_update_1")}
 	req := update.RestoreRequest{Backup: "older", OtherRelease: true}
 	require.NoError(t, w.restore(t, req).err)
-	require.Contains(t, w.conditions[update.ConditionDBUpdatesPending].Message, "nothing applies them: ask for r0, which it is of.")
+	require.Contains(t, w.conditions[update.ConditionDBUpdatesPending].Message, "That release failed, so that no update follows: ask for r0, which it is of.")
 }
 
 func TestARestoreThatStumblesIsBegunAgainUnlessNothingWasTouched(t *testing.T) {

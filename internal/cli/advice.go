@@ -24,6 +24,8 @@ var mends = map[string]string{
 	update.ReasonCacheRebuildFailed:    "mend the release: its message is most often a PHP error",
 	update.FailureDrushMissing:         "correct spec.runtime.drush, or the image",
 	update.ReasonDatabaseUnknown:       "run drush updatedb:status in a pod",
+	update.ReasonDatabaseAhead:         "ask for a release at least as new as the one that made those updates, or restore a backup of that time",
+	update.ReasonVerifyFailed:          "see what the message says does not work at this release",
 	update.ReasonOverruled:             "find out who else sets the image: kubectl get deploy -o yaml --show-managed-fields",
 	update.FailureContainerMissing:     "correct spec.runtime.container",
 	update.ReasonUntouched:             "mend what the message names; the database was never changed",

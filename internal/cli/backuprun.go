@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,36 @@ func backupCreateCommand(cfg Config) *cobra.Command {
 }
 
 func (s *session) backupCreate(ctx context.Context, name string, wait patience) error {
-	_, site, err := s.open(ctx, name)
+	c, site, err := s.open(ctx, name)
 	if err != nil {
 		return err
 	}
-	return s.runBeside(ctx, site, siteRun{
+	err = s.runBeside(ctx, site, siteRun{
 		workflow: update.BackupSiteWorkflow, request: update.BackupRequest{Site: siteOf(site)},
 		summary: fmt.Sprintf("backup of %s", siteOf(site)), begun: "The backup of %s is begun.",
 	}, wait)
+	if err != nil || !wait.wait {
+		return err
+	}
+	after, err := s.site(ctx, c, name)
+	if err != nil {
+		return fmt.Errorf("which backups are still kept cannot be read: %w", err)
+	}
+	if dropped := noLongerKept(site, after); len(dropped) > 0 {
+		s.out.say("No longer kept, by spec.update.backup.keep: %s.", strings.Join(dropped, ", "))
+	}
+	return nil
+}
+
+// noLongerKept are the backups that a newer one took the place of.
+func noLongerKept(before, after *v1alpha1.DrupalSite) []string {
+	var names []string
+	for _, b := range before.Status.Backups {
+		if !slices.ContainsFunc(after.Status.Backups, func(a v1alpha1.BackupStatus) bool { return a.Name == b.Name }) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 func backupRestoreCommand(cfg Config) *cobra.Command {

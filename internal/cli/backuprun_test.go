@@ -38,6 +38,19 @@ func TestARestoreIsRefusedBeforeThereIsARun(t *testing.T) {
 			"to put it back all the same: drupdate backup restore blog older --other-release")
 }
 
+func TestBackupsThatANewerOneTookThePlaceOfAreNamed(t *testing.T) {
+	t.Parallel()
+	with := func(names ...string) *v1alpha1.DrupalSite {
+		return newSite(func(s *v1alpha1.DrupalSite) {
+			for _, name := range names {
+				s.Status.Backups = append(s.Status.Backups, v1alpha1.BackupStatus{Name: name})
+			}
+		})
+	}
+	require.Equal(t, []string{"first"}, noLongerKept(with("third", "second", "first"), with("fourth", "third", "second")))
+	require.Empty(t, noLongerKept(with("first"), with("second", "first")))
+}
+
 // value answers a query.
 type value struct{ progress update.Progress }
 

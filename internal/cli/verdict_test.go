@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
+	"github.com/drupdate/drupdate/internal/update/updatetest"
 )
 
 type edit = func(*v1alpha1.DrupalSite)
@@ -182,5 +184,14 @@ func TestTheLogToReadIsThatOfTheOperationThatFailed(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{want}, read, reason)
+	}
+}
+
+// "When that is mended" needs a "that".
+func TestEveryFailureOfTheContractHasAMend(t *testing.T) {
+	t.Parallel()
+	speaksForItself := []string{update.ReasonAborted, update.ReasonStepFailed, update.ReasonRestoring}
+	for _, reason := range updatetest.Reasons(t) {
+		require.Equal(t, !slices.Contains(speaksForItself, reason), mends[reason] != "", reason)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/update"
 )
 
 func watchCommand(cfg Config) *cobra.Command {
@@ -133,10 +134,7 @@ func (s *session) summary(sites []v1alpha1.DrupalSite) string {
 	for i := range sites {
 		counts[judge(&sites[i]).health]++
 	}
-	parts := []string{fmt.Sprintf("%d sites", len(sites))}
-	if len(sites) == 1 {
-		parts[0] = "1 site"
-	}
+	parts := []string{update.Count(len(sites), "site")}
 	for _, h := range []struct {
 		health health
 		text   string

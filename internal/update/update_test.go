@@ -47,3 +47,8 @@ func TestTheContractSpeaksOfTheConditionsOfTheResource(t *testing.T) {
 		update.ReasonUpdatesPending: "UpdatesPending", update.ReasonUpdatesConfirmed: "UpdatesConfirmed",
 	})
 }
+
+func TestOneOfAThingIsNotMany(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"0 updates", "1 update", "2 updates"}, []string{update.Count(0, "update"), update.Count(1, "update"), update.Count(2, "update")})
+}
