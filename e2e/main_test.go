@@ -85,7 +85,7 @@ func try(limit time.Duration, f func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // the one place that waits for the world between looks
+		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // the one place that waits for the world between looks
 	}
 }
 

@@ -24,12 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/watcher"
 )
 
 const (
 	asDrupdate = "DRUPDATE_TEST_IS_DRUPDATE" // makes the test's own binary be drupdate
-	lease      = "drupdate-watcher.drupdate.dev"
+	lease      = v1alpha1.LeaseWatcher
 	// lost is how long a watcher may take to notice that it does not lead any more: the renewal's deadline is 10 seconds.
 	lost = time.Minute
 )
@@ -50,16 +51,28 @@ type cluster struct {
 	config string
 }
 
+// crd is installed once for all tests: two who did it at the same time would be in each other's way.
+var crd struct {
+	once sync.Once
+	err  error
+}
+
+func installCRD(config *rest.Config) error {
+	crd.once.Do(func() {
+		_, crd.err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
+			Paths: []string{filepath.Join("..", "..", "deploy", "crd", "drupdate.dev_drupalsites.yaml")}, ErrorIfPathMissing: true, MaxTime: time.Minute,
+		})
+	})
+	return crd.err
+}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	path := os.Getenv("KUBECONFIG")
 	require.NotEmpty(t, path, "KUBECONFIG must name a cluster to test against")
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	require.NoError(t, err)
-	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join("..", "..", "deploy", "crd", "drupdate.dev_drupalsites.yaml")}, ErrorIfPathMissing: true, MaxTime: time.Minute,
-	})
-	require.NoError(t, err)
+	require.NoError(t, installCRD(config))
 	live, err := client.New(config, client.Options{Scheme: watcher.Scheme()})
 	require.NoError(t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "drupdate-process-"}}
@@ -125,8 +138,8 @@ func (c *cluster) ends(ended <-chan error) {
 	}
 }
 
-// The tests of this file follow each other: both install the CRD.
 func TestIntegrationAWatcherThatLostItsLeaseEnds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ended := c.watcher()
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -144,6 +157,7 @@ func TestIntegrationAWatcherThatLostItsLeaseEnds(t *testing.T) {
 }
 
 func TestIntegrationAWatcherThatIsCutOffEndsAndItsSuccessorLeads(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ended := c.watcher()
 	c.line.cut()
