@@ -6,8 +6,10 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -65,7 +67,8 @@ func TestAnUpgradeFromTheVersionBeforeKeepsSitesAndOpenRuns(t *testing.T) {
 	// Other pods than those that began the run, and one more.
 	upgrade(t, "drupdate", "--set", "log.level=debug", "--set", "codecServer.enabled=true", "--set", "codecServer.tokenSecret=codec-token",
 		"--set", "codecServer.uiOrigins={http://127.0.0.1:8233}")
-	require.Regexp(t, `watcher +\S+ works in the namespace `+system, run(t, "kubectl", "drupdate", "doctor"))
+	works := regexp.MustCompile(`watcher +\S+ works in the namespace ` + system)
+	require.Eventually(t, func() bool { return works.MatchString(run(t, "kubectl", "drupdate", "doctor")) }, time.Minute, time.Second)
 	run(t, "kubectl", "-n", "blogs", "wait", "dsite/blog", "--for=jsonpath={.status.release.serving}=10.4.0-slow-update", "--timeout=5m")
 
 	after := theSite(t)

@@ -28,6 +28,9 @@ const clockSlack = 5 * time.Second
 // leaseSlack is how long a watcher may be silent: it renews its Lease every few seconds, by a clock of its own.
 const leaseSlack = time.Minute
 
+// handOver is how long a Lease may be nobody's when one watcher follows another, as in an upgrade: they look every two seconds.
+const handOver = 15 * time.Second
+
 // systemNamespace is where the manifests and the charts put drupdate, unless they are told otherwise.
 const systemNamespace = "drupdate-system"
 
@@ -85,7 +88,12 @@ func findWatcher(ctx context.Context, core kubernetes.Interface, now time.Time) 
 	slices.SortFunc(leases.Items, func(a, b coordinationv1.Lease) int { return renewed(b).Compare(renewed(a)) })
 	lease := leases.Items[0]
 	ago := lasting(max(0, now.Sub(renewed(lease))))
-	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || now.Sub(renewed(lease)) > leaseSlack {
+	free := ptr.Deref(lease.Spec.HolderIdentity, "") == ""
+	if free && now.Sub(renewed(lease)) <= handOver {
+		return finding{Check: checkWatcher, Result: resultWarn, Detail: fmt.Sprintf("one gave its Lease back %s ago, in the namespace %s; "+
+			"if there is another, it takes over within seconds: ask again", ago, lease.Namespace)}
+	}
+	if free || now.Sub(renewed(lease)) > leaseSlack {
 		return wrong(checkWatcher, fmt.Errorf("no watcher works: the last one was heard of %s ago, in the namespace %s", ago, lease.Namespace), mend)
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
