@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drupdate/drupdate/internal/drush"
+	"github.com/drupdate/drupdate/internal/kubeerr"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -77,6 +78,8 @@ func failureType(err error) string {
 		return "" // Quota comes back.
 	case apierrors.IsForbidden(err):
 		return update.FailureForbidden
+	case kubeerr.Replaced(err):
+		return "" // Whoever looks again sees the new object, and says what that means.
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return update.FailureInvalid
 	}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/internal/update"
@@ -43,6 +44,9 @@ func TestClassify(t *testing.T) {
 		{"a namespace that is gone", apierrors.NewNotFound(corev1.Resource("namespaces"), "sites"), update.FailureSiteGone},
 		{"another object that is gone", apierrors.NewNotFound(deployments, "blog"), ""},
 		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "blog", nil), update.FailureInvalid},
+		{"another object of the name, by now", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "blog", field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), "a", "field is immutable"),
+		}), ""},
 		{"bad request", apierrors.NewBadRequest("what?"), update.FailureInvalid},
 		{"conflict", apierrors.NewConflict(deployments, "blog", errors.New("modified")), ""},
 		{"throttled", apierrors.NewTooManyRequests("slow down", 7), ""},

@@ -181,4 +181,12 @@ func TestIntegrationSetReleaseIsNarrow(t *testing.T) {
 	a := New(Deps{Client: c.live, Clock: c.clock})
 	_, err = a.apply(t.Context(), c.read(), d, "3.0")
 	require.Error(t, err, "a Deployment that was just deleted is not made of nothing but an image")
+	require.Empty(t, failureType(err), "a deleted Deployment is no fault of the release: %v", err)
+	anew := testDeployment("1.0", func(d *appsv1.Deployment) {
+		d.Namespace, d.UID, d.Generation, d.Status = c.site.Namespace, "", 0, appsv1.DeploymentStatus{}
+	})
+	require.NoError(t, c.live.Create(t.Context(), anew))
+	_, err = a.apply(t.Context(), c.read(), d, "3.0")
+	require.Error(t, err, "a Deployment that was made anew is another one")
+	require.Empty(t, failureType(err), "nor is one that was made anew: %v", err)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/kubeerr"
 )
 
 // owned are the conditions that the watcher writes; the worker writes the others.
@@ -136,7 +137,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	body.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DrupalSite"))
 	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body),
 		client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || kubeerr.Replaced(err) {
 		// Deleted, or replaced by another site of the name, whose own event comes.
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/kubeerr"
 	"github.com/drupdate/drupdate/internal/siteimage"
 )
 
@@ -35,8 +36,8 @@ func (r *Reconciler) ensureImage(ctx context.Context, v *view, d decision) (time
 		return staleRetry, nil
 	}
 	err = r.client.Apply(ctx, siteimage.Configuration(fresh.site, fresh.deployment, release), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Changed or deleted since it was read: its event comes.
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || kubeerr.Replaced(err) {
+		// Changed, deleted or made anew since it was read: its event comes.
 		return staleRetry, nil
 	}
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *Reconciler) adopt(ctx context.Context, v *view) error {
 	body := appsv1ac.Deployment(dep.Name, dep.Namespace).
 		WithUID(dep.UID).WithResourceVersion(dep.ResourceVersion).WithOwnerReferences(owner)
 	err := r.client.Apply(ctx, body, client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || kubeerr.Replaced(err) {
 		// Changed since it was read: its event comes.
 		return nil
 	}

@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/sdk/client"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/drupdate/drupdate/internal/kubeerr"
 )
 
 // errNoCRD is the sentence for a cluster without the resource.
@@ -31,6 +33,8 @@ func (s *session) explain(err error) error {
 		return fmt.Errorf("the cluster refuses: %s", clean(status.ErrStatus.Message))
 	case errors.As(err, &status) && apierrors.IsUnauthorized(err):
 		return errors.New("the cluster does not know you: log in again, or choose another --context")
+	case kubeerr.Replaced(err):
+		return errors.New("it was deleted and made anew meanwhile: look again")
 	case errors.As(err, &status) && apierrors.IsInvalid(err):
 		return errors.New(invalid(status))
 	case errors.As(err, &refused):
