@@ -174,8 +174,14 @@ func (d *daemon) kill(down time.Duration) error {
 	if d.command == nil || d.command.Process == nil {
 		return fmt.Errorf("%s does not run", d.role)
 	}
+	killed, hold := d.killed, d.hold
 	d.killed, d.hold = true, down
-	return d.command.Process.Kill()
+	err := d.command.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) { // another fault keeps it down
+		d.killed, d.hold = killed, hold
+		return nil
+	}
+	return err
 }
 
 // retire ends the process for good.
