@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
-	"github.com/drupdate/drupdate/internal/kubeerr"
 )
 
 // owned are the conditions that the watcher writes; the worker writes the others.
@@ -137,7 +135,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, site *v1alpha1.DrupalSite,
 	body.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DrupalSite"))
 	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body),
 		client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || kubeerr.Replaced(err) {
+	if overtaken(err) {
 		// Deleted, or replaced by another site of the name, whose own event comes.
 		return nil
 	}

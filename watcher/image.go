@@ -36,7 +36,7 @@ func (r *Reconciler) ensureImage(ctx context.Context, v *view, d decision) (time
 		return staleRetry, nil
 	}
 	err = r.client.Apply(ctx, siteimage.Configuration(fresh.site, fresh.deployment, release), client.FieldOwner(v1alpha1.ManagerImage), client.ForceOwnership)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || kubeerr.Replaced(err) {
+	if overtaken(err) {
 		// Changed, deleted or made anew since it was read: its event comes.
 		return staleRetry, nil
 	}
@@ -46,6 +46,11 @@ func (r *Reconciler) ensureImage(ctx context.Context, v *view, d decision) (time
 	v.memo.image.done(release, r.now())
 	r.event(v.site, corev1.EventTypeNormal, "ImagePutBack", "Update", "Put the image of Deployment %s back to release %s", fresh.deployment.Name, release)
 	return 0, nil
+}
+
+// overtaken tells whether a write came too late: its object was changed, deleted or made anew since it was read.
+func overtaken(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || kubeerr.Replaced(err)
 }
 
 // adopt makes the site the owner of an existing Deployment that has no controller, if the site asks for it.
@@ -60,7 +65,7 @@ func (r *Reconciler) adopt(ctx context.Context, v *view) error {
 	body := appsv1ac.Deployment(dep.Name, dep.Namespace).
 		WithUID(dep.UID).WithResourceVersion(dep.ResourceVersion).WithOwnerReferences(owner)
 	err := r.client.Apply(ctx, body, client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || kubeerr.Replaced(err) {
+	if overtaken(err) {
 		// Changed since it was read: its event comes.
 		return nil
 	}

@@ -145,14 +145,12 @@ func TestAWatcherIsKnownByItsLease(t *testing.T) {
 		{"held by a clock that is ahead", []runtime.Object{lease("ops", "watcher-1_ab", now.Add(3*time.Second))}, nil, resultOK, "watcher-1 works in the namespace ops, heard of 0s ago"},
 		{"moved to another namespace", []runtime.Object{lease("a", "", now.Add(-time.Hour)), lease("b", "watcher-2_cd", now)}, nil, resultOK, "watcher-2 works in the namespace b, heard of 0s ago"},
 		{"given back", []runtime.Object{lease("ops", "", now.Add(-20*time.Second))}, nil, resultBad, "no watcher works: the last one was heard of 20s ago, in the namespace ops"},
-		{
-			"handed over", []runtime.Object{lease("ops", "", now.Add(-time.Second))}, nil, resultWarn,
-			"one gave its Lease back 1s ago, in the namespace ops; if there is another, it takes over within seconds: ask again",
-		},
+		{"handed over", []runtime.Object{lease("ops", "", now.Add(-time.Second))}, nil, resultWarn, "one gave its Lease back 1s ago, in the namespace ops; if there is another, it takes over within seconds: ask again"},
 		{"killed", []runtime.Object{lease("ops", "watcher-1_ab", now.Add(-3*time.Minute))}, nil, resultBad, "no watcher works: the last one was heard of 3m ago, in the namespace ops"},
 		{"none", nil, nil, resultWarn, "no watcher has ever held a Lease here: there is none, or it runs without --leader-elect and cannot be seen from here"},
 		{
-			"seen only where it usually is", []runtime.Object{lease(systemNamespace, "watcher-1_ab", now)},
+			"seen only where it usually is",
+			[]runtime.Object{lease(systemNamespace, "watcher-1_ab", now)},
 			func(namespace string) error {
 				if namespace == "" {
 					return forbidden

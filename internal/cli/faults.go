@@ -33,8 +33,6 @@ func (s *session) explain(err error) error {
 		return fmt.Errorf("the cluster refuses: %s", clean(status.ErrStatus.Message))
 	case errors.As(err, &status) && apierrors.IsUnauthorized(err):
 		return errors.New("the cluster does not know you: log in again, or choose another --context")
-	case kubeerr.Replaced(err):
-		return errors.New("it was deleted and made anew meanwhile: look again")
 	case errors.As(err, &status) && apierrors.IsInvalid(err):
 		return errors.New(invalid(status))
 	case errors.As(err, &refused):
@@ -45,6 +43,9 @@ func (s *session) explain(err error) error {
 
 // invalid is what the API server says of the fields, without the repetition around it.
 func invalid(status *apierrors.StatusError) string {
+	if kubeerr.Replaced(status) {
+		return "it was deleted and made anew meanwhile: look again"
+	}
 	var parts []string
 	if status.ErrStatus.Details != nil {
 		for _, c := range status.ErrStatus.Details.Causes {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
-	"github.com/drupdate/drupdate/internal/update/updatetest"
+	"github.com/drupdate/drupdate/internal/updatetest"
 )
 
 type edit = func(*v1alpha1.DrupalSite)

@@ -10,7 +10,7 @@ import (
 	"github.com/drupdate/drupdate/internal/metrics"
 	"github.com/drupdate/drupdate/internal/metrics/metricstest"
 	"github.com/drupdate/drupdate/internal/update"
-	"github.com/drupdate/drupdate/internal/update/updatetest"
+	"github.com/drupdate/drupdate/internal/updatetest"
 )
 
 func TestHowAPhaseEnds(t *testing.T) {
