@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -91,8 +92,10 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 	if o.Ports != nil {
 		s.config.Ports = *o.Ports
 	}
-	if o.Simsite != "" {
-		s.config.Simsite = o.Simsite
+	if o.Simsite != "" { // recorded for later calls, and for a node that runs elsewhere
+		if s.config.Simsite, err = filepath.Abs(o.Simsite); err != nil {
+			return fmt.Errorf("find the program of the simulated sites: %w", err)
+		}
 	}
 	s.config.AuditLog = s.config.AuditLog || o.AuditLog
 	if !alive {
