@@ -92,10 +92,8 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 	if o.Ports != nil {
 		s.config.Ports = *o.Ports
 	}
-	if o.Simsite != "" { // recorded for later calls, and for a node that runs elsewhere
-		if s.config.Simsite, err = filepath.Abs(o.Simsite); err != nil {
-			return fmt.Errorf("find the program of the simulated sites: %w", err)
-		}
+	if err := s.recordSimsite(o.Simsite); err != nil {
+		return err
 	}
 	s.config.AuditLog = s.config.AuditLog || o.AuditLog
 	if !alive {
@@ -109,6 +107,20 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 		return err
 	}
 	return s.save()
+}
+
+// recordSimsite notes where the program of the simulated sites is, for later calls and for a node that runs elsewhere. An
+// empty path keeps what is recorded.
+func (s *Stack) recordSimsite(program string) error {
+	if program == "" {
+		return nil
+	}
+	path, err := filepath.Abs(program)
+	if err != nil {
+		return fmt.Errorf("find the program of the simulated sites: %w", err)
+	}
+	s.config.Simsite = path
+	return nil
 }
 
 // anyAlive reports whether any part has a process.
