@@ -79,7 +79,7 @@ func TestABackupOfAnOlderReleaseLeavesPendingUpdatesToAnUpdate(t *testing.T) {
 	a := w.restore(t, update.RestoreRequest{Backup: "older", OtherRelease: true})
 	require.NoError(t, a.err)
 	require.Equal(t, update.ReasonUpdatesConfirmed, w.conditions[update.ConditionDBUpdatesPending].Reason)
-	require.Contains(t, a.done.Message, "1 pending database update")
+	require.Contains(t, a.done.Message, "1 pending database update, which an update applies.")
 	require.True(t, w.lifted)
 	require.NotNil(t, a.next, "and the update begins at once")
 	w.pending["r1"] = []update.Pending{some("m_update_1"), none()}

@@ -66,7 +66,7 @@ func doctorCommand(cfg Config) *cobra.Command {
 		Short: "Find out what keeps drupdate from working, and how to mend it",
 		Long: "Check cluster, clock, CRD, rights, the watcher, Temporal, its namespace, its search attributes and the workers: one line each. It changes nothing.\n\n" +
 			"The rights are those of who asks. Those of drupdate's own accounts are checked with --role and --as:\n" +
-			"  --role watcher --as system:serviceaccount:drupdate-system:drupdate-watcher\n\n" +
+			"  --role watcher --as system:serviceaccount:" + systemNamespace + ":drupdate-watcher\n\n" +
 			"It fails if something is wrong; a warning is not.",
 		Args: exactly(),
 	}

@@ -110,6 +110,17 @@ func (s *Stack) TemporalUI() string {
 }
 
 func (s *Stack) save() error {
+	// Later calls come from other folders, and so does the node.
+	for _, path := range []*string{&s.config.Simsite, &s.config.Kubeconfig} {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("record configuration: %q: %w", *path, err)
+		}
+		*path = absolute
+	}
 	raw, err := json.MarshalIndent(s.config, "", "  ")
 	if err != nil {
 		return fmt.Errorf("record configuration: %w", err)

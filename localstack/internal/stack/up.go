@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -92,8 +91,8 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 	if o.Ports != nil {
 		s.config.Ports = *o.Ports
 	}
-	if err := s.recordSimsite(o.Simsite); err != nil {
-		return err
+	if o.Simsite != "" {
+		s.config.Simsite = o.Simsite
 	}
 	s.config.AuditLog = s.config.AuditLog || o.AuditLog
 	if !alive {
@@ -107,20 +106,6 @@ func (s *Stack) configure(ctx context.Context, o UpOptions) error {
 		return err
 	}
 	return s.save()
-}
-
-// recordSimsite notes where the program of the simulated sites is, for later calls and for a node that runs elsewhere. An
-// empty path keeps what is recorded.
-func (s *Stack) recordSimsite(program string) error {
-	if program == "" {
-		return nil
-	}
-	path, err := filepath.Abs(program)
-	if err != nil {
-		return fmt.Errorf("find the program of the simulated sites: %w", err)
-	}
-	s.config.Simsite = path
-	return nil
 }
 
 // anyAlive reports whether any part has a process.
