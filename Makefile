@@ -134,6 +134,7 @@ tagged = $$(grep -rl --include='*_test.go' --exclude-dir=localstack --exclude-di
 .PHONY: lint fmt vet verify vuln generate manifests
 lint: $(BIN)/golangci-lint $(BIN)/workflowcheck ## Run the linters, and check layers of imports and workflows
 	@for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...); done
+	@echo 'golangci-lint in e2e, with the build tag fault'; $(BIN)/golangci-lint run --build-tags fault ./e2e
 	$(BIN)/workflowcheck -config tools/workflowcheck.yaml ./workflows ./worker
 	@if command -v shellcheck >/dev/null; then echo shellcheck; shellcheck $(SCRIPTS); else echo 'shellcheck is not installed: skipped' >&2; fi
 

@@ -438,7 +438,7 @@ func (r *round) smallDisk(ctx context.Context) error {
 	if os.Getuid() != 0 {
 		return nil // without root there is no such disk, and the fault is missed
 	}
-	dir, err := r.volume(ctx, r.name+"-backups")
+	dir, err := r.volume(r.name + "-backups")
 	if err != nil {
 		return err
 	}

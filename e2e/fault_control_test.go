@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -112,7 +113,7 @@ func (c *control) playAt(release string, args ...string) {
 
 func (c *control) backupFile(suffix string) string {
 	c.Helper()
-	dir, err := c.volume(c.Context(), c.name+"-backups")
+	dir, err := c.volume(c.name + "-backups")
 	require.NoError(c, err)
 	found, err := filepath.Glob(filepath.Join(dir, "*."+suffix))
 	require.NoError(c, err)
@@ -132,14 +133,14 @@ func (c *control) status(edit func(*v1alpha1.DrupalSiteStatus)) {
 func condition(kind, status, reason string) func(*control) {
 	return func(c *control) {
 		c.status(func(s *v1alpha1.DrupalSiteStatus) {
-			meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "By hand."})
+			apimeta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "By hand."})
 		})
 	}
 }
 
 func noCondition(kind string) func(*control) {
 	return func(c *control) {
-		c.status(func(s *v1alpha1.DrupalSiteStatus) { meta.RemoveStatusCondition(&s.Conditions, kind) })
+		c.status(func(s *v1alpha1.DrupalSiteStatus) { apimeta.RemoveStatusCondition(&s.Conditions, kind) })
 	}
 }
 
@@ -267,4 +268,20 @@ func wrongs() []wrong {
 		{"the schema that is left by it", 3, "does not fit", func(*control) {}, nil},
 		{"a run that is not recorded", 8, "status.run is empty", func(c *control) { c.status(func(s *v1alpha1.DrupalSiteStatus) { s.Run = nil }) }, nil},
 	}
+}
+
+// TestWhatTheCollectorForgotIsSeen tells an object without its owner from one with it, and from one that never had one.
+func TestWhatTheCollectorForgotIsSeen(t *testing.T) {
+	controller := true
+	pod := func(name string, owners ...metav1.OwnerReference) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}
+	}
+	of := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{Kind: "ReplicaSet", Name: "blog-1", UID: uid, Controller: &controller}
+	}
+	owners := map[types.UID]bool{"made-anew": true}
+	require.NoError(t, ownerGone(owners, []kube.Object{pod("by-hand"), pod("owned", of("made-anew"))}))
+	err := ownerGone(owners, []kube.Object{pod("owned", of("made-anew")), pod("forgotten", of("deleted"))})
+	require.ErrorIs(t, err, errUncollected)
+	require.ErrorContains(t, err, "forgotten")
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -106,7 +107,7 @@ func (r *round) gather(ctx context.Context) (*facts, error) {
 	if f.content, err = r.content(); err != nil {
 		return nil, err
 	}
-	return f, r.gatherVolume(ctx, f)
+	return f, r.gatherVolume(f)
 }
 
 func (r *round) gatherObjects(ctx context.Context, f *facts) error {
@@ -147,8 +148,8 @@ func visitPage(ctx context.Context, p *corev1.Pod, path string) (code int, body 
 }
 
 // gatherVolume reads the backup volume, and restores every finished backup into a database that is thrown away.
-func (r *round) gatherVolume(ctx context.Context, f *facts) error {
-	dir, err := r.volume(ctx, r.name+"-backups")
+func (r *round) gatherVolume(f *facts) error {
+	dir, err := r.volume(r.name + "-backups")
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (r *round) gatherVolume(ctx context.Context, f *facts) error {
 		}
 	}
 	f.litter = litter(names)
-	if files, err := r.volume(ctx, r.name+"-files"); err == nil {
+	if files, err := r.volume(r.name + "-files"); err == nil {
 		left, _ := filepath.Glob(filepath.Join(files, "*.partial")) // the pattern is good
 		for _, path := range left {
 			f.litter = append(f.litter, filepath.Base(path))
@@ -312,11 +313,9 @@ func (r *round) histories(ctx context.Context) ([]runFacts, error) {
 
 // expectedTaskFailure tells whether a workflow task failed by what was done to it, and not by the workflow's code.
 func expectedTaskFailure(cause enums.WorkflowTaskFailedCause) bool {
-	switch cause {
-	case enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW, enums.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+	return slices.Contains([]enums.WorkflowTaskFailedCause{
+		enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW, enums.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
 		enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enums.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
-		enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE:
-		return true
-	}
-	return false
+		enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+	}, cause)
 }

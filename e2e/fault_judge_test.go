@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -189,10 +189,10 @@ func (v *verdict) fit() {
 func (v *verdict) conditions() {
 	site := v.facts.site
 	available := v.facts.deployment != nil && v.facts.deployment.Status.AvailableReplicas > 0
-	if ready := meta.IsStatusConditionTrue(site.Status.Conditions, v1alpha1.ConditionReady); ready != available {
+	if ready := apimeta.IsStatusConditionTrue(site.Status.Conditions, v1alpha1.ConditionReady); ready != available {
 		v.say(4, "Ready is %t, and that a pod is available %t", ready, available)
 	}
-	if !meta.IsStatusConditionTrue(site.Status.Conditions, v1alpha1.ConditionInitialized) {
+	if !apimeta.IsStatusConditionTrue(site.Status.Conditions, v1alpha1.ConditionInitialized) {
 		v.say(4, "Initialized is not True, and Drupal is installed")
 	}
 	for _, c := range []string{v1alpha1.ConditionPaused, v1alpha1.ConditionOrchestratorUnavailable} {
@@ -209,7 +209,7 @@ func (v *verdict) conditions() {
 }
 
 func (v *verdict) updating() {
-	c := meta.FindStatusCondition(v.facts.site.Status.Conditions, v1alpha1.ConditionUpdating)
+	c := apimeta.FindStatusCondition(v.facts.site.Status.Conditions, v1alpha1.ConditionUpdating)
 	switch {
 	case c == nil || c.Status != metav1.ConditionFalse:
 		v.say(4, "Updating is %+v, and no run is open", c)
@@ -436,7 +436,7 @@ func (v *verdict) backups() {
 }
 
 func (v *verdict) named(backup string) bool {
-	c := meta.FindStatusCondition(v.facts.site.Status.Conditions, v1alpha1.ConditionDBUpdatesFailed)
+	c := apimeta.FindStatusCondition(v.facts.site.Status.Conditions, v1alpha1.ConditionDBUpdatesFailed)
 	return c != nil && strings.Contains(c.Message, backup) ||
 		slices.ContainsFunc(v.facts.site.Status.Backups, func(b v1alpha1.BackupStatus) bool { return b.Name == backup })
 }

@@ -34,8 +34,8 @@ func (r *round) afterwards(ctx context.Context, f *facts) error {
 	if err := r.want(ctx, followUp()); err != nil {
 		return err
 	}
-	if r.settle(ctx) != nil {
-		return nil // noted as a violation
+	if !r.settled(ctx) {
+		return nil
 	}
 	_, err := r.examine(ctx)
 	return err
@@ -56,7 +56,7 @@ func (r *round) mend(ctx context.Context, f *facts) error {
 	if code, said := r.simsite("", "simsite", "db", "repair", r.databaseName()); code != 0 {
 		return errors.New(said)
 	}
-	if err := r.restoreByHand(ctx, f); err != nil {
+	if err := r.restoreByHand(f); err != nil {
 		return err
 	}
 	content, err := r.content()
@@ -78,7 +78,7 @@ func (r *round) mend(ctx context.Context, f *facts) error {
 		return cluster.Patch(ctx, r.object(), merge(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"release":%q}}`,
 			v1alpha1.AnnotationRetry, time.Now().UnixNano(), sc.release))
 	})
-	if err != nil || r.settle(ctx) != nil {
+	if err != nil || !r.settled(ctx) {
 		return err
 	}
 	if code, said := r.simsite("", "simsite", "db", "maint", r.databaseName(), map[bool]string{false: "0", true: "1"}[r.maintenance]); code != 0 {
@@ -89,7 +89,7 @@ func (r *round) mend(ctx context.Context, f *facts) error {
 }
 
 // restoreByHand puts the backup of a half-finished update back, with the site's own tools.
-func (r *round) restoreByHand(ctx context.Context, f *facts) error {
+func (r *round) restoreByHand(f *facts) error {
 	at := slices.IndexFunc(f.backups, backupFacts.needed)
 	if at < 0 {
 		return nil
@@ -98,7 +98,7 @@ func (r *round) restoreByHand(ctx context.Context, f *facts) error {
 	if b.problem != "" {
 		return fmt.Errorf("the backup %s: %s", b.name, b.problem)
 	}
-	dir, err := r.volume(ctx, r.name+"-backups")
+	dir, err := r.volume(r.name + "-backups")
 	if err != nil {
 		return err
 	}

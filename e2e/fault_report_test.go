@@ -61,7 +61,7 @@ func (r *round) dumpWorld(ctx context.Context, b *strings.Builder) {
 		raw, _ := json.Marshal(content) // a State always marshals
 		fmt.Fprintf(b, "database: %s\n", raw)
 	}
-	if dir, err := r.volume(ctx, r.name+"-backups"); err == nil {
+	if dir, err := r.volume(r.name + "-backups"); err == nil {
 		out, _ := exec.CommandContext(ctx, "ls", "-la", "--full-time", dir).CombinedOutput() // its words are its error
 		fmt.Fprintf(b, "backups:\n%s\n", out)
 	}
@@ -139,11 +139,11 @@ func gist(event map[string]json.RawMessage) string {
 		if !strings.HasSuffix(key, "Attributes") {
 			continue
 		}
-		var any map[string]any
-		if json.Unmarshal(raw, &any) != nil {
+		var fields map[string]any
+		if json.Unmarshal(raw, &fields) != nil {
 			continue
 		}
-		collect("", any, &parts)
+		collect("", fields, &parts)
 	}
 	sort.Strings(parts)
 	text := strings.Join(parts, " ")

@@ -81,7 +81,7 @@ func (w *wave) rewinds(ctx context.Context) {
 		w.rounds[0].violated(0, "the system is not whole after the faults: %v", err)
 	}
 	each(list, func(r *round) {
-		if r.failedAlready() || r.settle(ctx) != nil {
+		if r.failedAlready() || !r.settled(ctx) {
 			return
 		}
 		r.rewind.to = time.Now()

@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -36,6 +37,12 @@ const (
 	stillLimit  = 6 * time.Minute
 	settleLimit = 25 * time.Minute
 )
+
+// collectLimit is what the garbage collector of Kubernetes gets for what nobody owns any more.
+const collectLimit = time.Minute
+
+// errUncollected says that an object is still there whose owner is gone.
+var errUncollected = errors.New("its owner is gone, and the garbage collector has not taken it")
 
 // errNoRun says that no run is open.
 var errNoRun = errors.New("no run is open")
@@ -163,7 +170,7 @@ func (r *round) databaseName() string {
 	if r.driver != "sqlite" {
 		return r.database()
 	}
-	dir, err := r.volume(context.Background(), r.name+"-files") //nolint:forbidigo // a look that must not end with the round
+	dir, err := r.volume(r.name + "-files")
 	if err != nil {
 		return filepath.Join(databases(), r.database()+".missing")
 	}
@@ -211,7 +218,7 @@ func (r *round) journal() ([]simsite.Event, error) {
 }
 
 // volume is the folder behind a claim of the site's.
-func (r *round) volume(ctx context.Context, claim string) (string, error) {
+func (r *round) volume(claim string) (string, error) {
 	matches, err := filepath.Glob(filepath.Join(state, "volumes", r.ns+"-"+claim+"-pvc-*"))
 	if err == nil && len(matches) != 1 {
 		err = fmt.Errorf("claim %q has %d volumes", claim, len(matches))
@@ -219,7 +226,7 @@ func (r *round) volume(ctx context.Context, claim string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return matches[0], ctx.Err()
+	return matches[0], nil
 }
 
 // ---- setting up
@@ -411,7 +418,7 @@ func (r *round) miss(name, why string) {
 
 // moment waits for a trigger; false means that the round was over before.
 func (r *round) moment(ctx context.Context, t trigger, over <-chan struct{}) bool {
-	for !r.reached(ctx, t) {
+	for !r.reached(t) {
 		select {
 		case <-over:
 			return false
@@ -424,7 +431,7 @@ func (r *round) moment(ctx context.Context, t trigger, over <-chan struct{}) boo
 	return true
 }
 
-func (r *round) reached(ctx context.Context, t trigger) bool {
+func (r *round) reached(t trigger) bool {
 	switch {
 	case t.phase != "":
 		return r.wave.phase(r.ns) == string(t.phase)
@@ -432,7 +439,7 @@ func (r *round) reached(ctx context.Context, t trigger) bool {
 		events, err := r.journal()
 		return err == nil && slices.ContainsFunc(events[min(r.offset, len(events)):], func(e simsite.Event) bool { return e.Event == t.event })
 	case t.file != "":
-		dir, err := r.volume(ctx, r.name+"-backups")
+		dir, err := r.volume(r.name + "-backups")
 		if err != nil {
 			return false
 		}
@@ -442,11 +449,24 @@ func (r *round) reached(ctx context.Context, t trigger) bool {
 	return true
 }
 
+// settled tells whether the site became quiet. That it did not is noted as a violation.
+func (r *round) settled(ctx context.Context) bool { return r.settle(ctx) == nil }
+
 // settle waits until the site is quiet, and stays so over two looks. Not to become quiet is a violation.
 func (r *round) settle(ctx context.Context) error {
 	begun, moved, at, calm := time.Now(), time.Now(), "", time.Time{}
+	uncollected := time.Time{}
 	for {
 		err := r.quiet(ctx)
+		switch {
+		case !errors.Is(err, errUncollected):
+			uncollected = time.Time{}
+		case uncollected.IsZero():
+			uncollected = time.Now()
+		case time.Since(uncollected) > collectLimit:
+			uncollected = time.Now()
+			r.remindCollector(err)
+		}
 		switch {
 		case err != nil:
 			calm = time.Time{}
@@ -594,6 +614,9 @@ func (r *round) quietWorkload(ctx context.Context, site *v1alpha1.DrupalSite) er
 			return fmt.Errorf("the pod %s is ending", p.Name)
 		}
 	}
+	if err := r.uncollected(ctx, d, pods.Items); err != nil {
+		return err
+	}
 	if needsPerson(site) || site.Status.Run.Phase == string(update.PhaseCodeFailed) {
 		return nil // its pods may be in any state
 	}
@@ -611,10 +634,62 @@ func (r *round) quietWorkload(ctx context.Context, site *v1alpha1.DrupalSite) er
 // quietGone is nil when nothing of a deleted site is left that something will still clean up.
 func (r *round) quietGone(ctx context.Context) error {
 	left, err := r.leftovers(ctx)
-	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("of the deleted site are left: %s", strings.Join(left, ", "))
+	if err != nil || len(left) == 0 {
+		return err
 	}
-	return err
+	pods := &corev1.PodList{}
+	if err := cluster.List(ctx, pods, kube.InNamespace(r.ns)); err != nil {
+		return err
+	}
+	return errors.Join(fmt.Errorf("of the deleted site are left: %s", strings.Join(left, ", ")), r.uncollected(ctx, nil, pods.Items))
+}
+
+// uncollected is errUncollected if a pod or a ReplicaSet is there whose owner is gone. The Deployment is nil if there is none.
+func (r *round) uncollected(ctx context.Context, d *appsv1.Deployment, pods []corev1.Pod) error {
+	sets, jobs := &appsv1.ReplicaSetList{}, &batchv1.JobList{}
+	if err := errors.Join(cluster.List(ctx, sets, kube.InNamespace(r.ns)), cluster.List(ctx, jobs, kube.InNamespace(r.ns))); err != nil {
+		return err
+	}
+	owners := map[types.UID]bool{}
+	var owned []kube.Object
+	if d != nil {
+		owners[d.UID] = true
+	}
+	for i := range jobs.Items {
+		owners[jobs.Items[i].UID] = true
+	}
+	for i := range sets.Items {
+		owners[sets.Items[i].UID] = true
+		owned = append(owned, &sets.Items[i])
+	}
+	for i := range pods {
+		owned = append(owned, &pods[i])
+	}
+	return ownerGone(owners, owned)
+}
+
+// ownerGone is errUncollected for the first object whose controller is none of the owners.
+func ownerGone(owners map[types.UID]bool, owned []kube.Object) error {
+	for _, o := range owned {
+		if owner := metav1.GetControllerOf(o); owner != nil && !owners[owner.UID] {
+			return fmt.Errorf("%s: %w", o.GetName(), errUncollected)
+		}
+	}
+	return nil
+}
+
+// remindCollector starts the controller manager anew, as the administrator of a cluster does. Its garbage collector
+// never hears of the end of an object that was deleted and made anew under its name while it could not watch, as during a
+// restart of the API server: it takes the two for one, and what the first one owned stays for as long as it runs.
+func (r *round) remindCollector(why error) {
+	r.note("the controller manager is started anew: %v", why)
+	r.wave.mu.Lock()
+	r.wave.reminded = append(r.wave.reminded, fmt.Sprintf("%d/%d: %v", r.seed, r.index, why))
+	r.wave.mu.Unlock()
+	restart := exclusive("kube-controller-manager", func(d time.Duration) error { return outage("kube-controller-manager", d) })
+	if err := restart(context.Background(), r, 0); err != nil { //nolint:forbidigo // a restart that is cut short would leave the next wave without it
+		r.violated(0, "start the controller manager anew: %v", err)
+	}
 }
 
 // leftovers are the objects of a deleted site that still exist.
@@ -655,7 +730,7 @@ func (r *round) leftovers(ctx context.Context) ([]string, error) {
 func (r *round) watch(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		r.visit(n)
-		r.lookAtBackups(ctx)
+		r.lookAtBackups()
 		if n%4 == 0 {
 			r.lookAtMark(ctx)
 		}
@@ -674,8 +749,8 @@ func (r *round) visit(n int) {
 }
 
 // lookAtBackups notes what is finished, and notices what is overwritten.
-func (r *round) lookAtBackups(ctx context.Context) {
-	dir, err := r.volume(ctx, r.name+"-backups")
+func (r *round) lookAtBackups() {
+	dir, err := r.volume(r.name + "-backups")
 	if err != nil {
 		return
 	}

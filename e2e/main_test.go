@@ -3,15 +3,19 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -19,6 +23,13 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+)
+
+// The images, the release that sites have before a test, and the secret that must show up nowhere.
+const (
+	repository = "registry.example/drupal"
+	baseline   = "10.3.1"
+	password   = "s3cret-of-the-database"
 )
 
 // What the tests share: the folder of the stack, and the clients.
@@ -111,3 +122,21 @@ func (silent) Debug(string, ...any) {}
 func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
+
+// getPage asks a pod for a page; code 0 means that nobody answered, and the body says why.
+func getPage(ctx context.Context, client *http.Client, pod *corev1.Pod, path string) (code int, body string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pod.Status.PodIP+":8080"+path, http.NoBody)
+	if err != nil {
+		return 0, err.Error()
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, 1024))
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, strings.TrimSpace(string(raw))
+}
