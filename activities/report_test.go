@@ -127,6 +127,41 @@ func TestTheTransitionTimeStaysUnlessTheStatusChanges(t *testing.T) {
 	require.NotEqual(t, first, set("Unknown", "ProbeFailed"))
 }
 
+func TestAReleaseWithoutAVerdictIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	left := update.Report{
+		Site: blog, WorkflowID: "site/sites/blog", RunID: "r1", Phase: update.PhaseSuperseded, Message: "Made anew.",
+		Finished: true, InProgress: update.MarkClear, Unjudged: "2.0",
+	}
+	for _, tc := range []struct {
+		name           string
+		failed, reason string
+		kept           bool
+	}{
+		{"the failure is of another life of the run", "2.0", update.ReasonCacheRebuildFailed, false},
+		{"another release failed", "3.0", update.ReasonCacheRebuildFailed, true},
+		{"a person must look at it", "2.0", update.ReasonRollbackFailed, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, testSite(), testDeployment("1.0"))
+			before := rolledBack()
+			before.Releases.Failed, before.Set[0].Reason = tc.failed, tc.reason
+			_, err := do(w, update.WriteReport, before)
+			require.NoError(t, err)
+			_, err = do(w, update.WriteReport, left)
+			require.NoError(t, err)
+			failed := ""
+			if tc.kept {
+				failed = tc.failed
+			}
+			require.Equal(t, failed, w.site().Status.Release.Failed)
+			require.Equal(t, tc.kept, apimeta.IsStatusConditionTrue(w.site().Status.Conditions, v1alpha1.ConditionCodeUpdateFailed))
+			require.Equal(t, "1.0", w.site().Status.Release.Serving)
+		})
+	}
+}
+
 func TestANewRunKeepsAnOperationThatNobodySettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {

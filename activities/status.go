@@ -115,10 +115,35 @@ func change(s *ownedStatus, r update.Report, site *v1alpha1.DrupalSite, now time
 		s.set(c, site.Generation, now)
 	}
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool { return slices.Contains(r.Remove, c.Type) })
+	s.reopen(r.Unjudged)
 	if r.Backup != nil {
 		s.addBackup(*r.Backup, backupsKept(site, r.Backup.Origin == string(v1alpha1.BackupOfSchedule)))
 	}
 	s.sort()
+}
+
+// reopen forgets the failure of a release, so that it is tried again, unless a person has to act first.
+func (s *ownedStatus) reopen(release string) {
+	if release == "" || s.Release == nil || s.Release.Failed != release {
+		return
+	}
+	if update.NeedsPerson(s.reason(v1alpha1.ConditionCodeUpdateFailed), s.reason(v1alpha1.ConditionDBUpdatesFailed)) {
+		return
+	}
+	s.Release.Failed = ""
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionCodeUpdateFailed || c.Type == v1alpha1.ConditionDBUpdatesFailed
+	})
+}
+
+// reason is that of a condition that holds, or may hold.
+func (s *ownedStatus) reason(kind string) string {
+	for _, c := range s.Conditions {
+		if c.Type == kind && c.Status != metav1.ConditionFalse {
+			return c.Reason
+		}
+	}
+	return ""
 }
 
 // changeRun writes the newest run. A run that is new to the resource begins with an empty record, but for an operation

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.temporal.io/sdk/temporal"
@@ -145,20 +146,34 @@ func (r *run) followDatabase() (*fault, error) {
 	return r.verified(r.target)
 }
 
-// bringUp puts a release into whatever Deployment there is, and waits for its pods. Nothing interrupts it.
+// mostReplacements is how often a release follows a Deployment that is deleted, made anew or given another image: what
+// happens more often than that is done by somebody on purpose.
+const mostReplacements = 5
+
+// followsDeployment tells whether this run follows a Deployment that was replaced while a release was brought up.
+func (r *run) followsDeployment() bool {
+	return workflow.GetVersion(r.steady, "follow-deployment", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// bringUp puts a release into whatever Deployment there is, and waits for its pods. Nothing interrupts it. A Deployment
+// that is deleted meanwhile is made anew by the watcher, and gets the release as well.
 func (r *run) bringUp(release string, allowNotReady bool) (*fault, error) {
-	change, err := r.set(release, "")
-	if err != nil {
-		return nil, err
+	for again := 0; ; again++ {
+		change, err := r.set(release, "")
+		if err != nil {
+			return nil, err
+		}
+		rollout, err := r.waitFor(r.steady, change, allowNotReady)
+		switch {
+		case err != nil:
+			return nil, err
+		case rollout.State == update.RolloutComplete:
+			return nil, nil
+		case rollout.State == update.RolloutReplaced && again < mostReplacements && r.followsDeployment():
+			continue
+		}
+		return &fault{cmp.Or(rollout.Reason, update.ReasonStepFailed), rollout.Message}, nil
 	}
-	rollout, err := r.waitFor(r.steady, change, allowNotReady)
-	if err != nil {
-		return nil, err
-	}
-	if rollout.State != update.RolloutComplete {
-		return &fault{rollout.Reason, rollout.Message}, nil
-	}
-	return nil, nil
 }
 
 // keepUpdated ends with a target that does not work although its database update went well. The site was out of

@@ -80,27 +80,32 @@ func (r *run) resumeRollback() (ending, error) {
 	return r.goBack(update.PhaseRolledBack, []update.Condition{codeFailed(reason, message)})
 }
 
-// restoreCode brings a release back and makes it work. The fault is nil when it does.
+// restoreCode brings a release back and makes it work. The fault is nil when it does. Where the Deployment is made anew
+// meanwhile, or given another image, it begins again.
 func (r *run) restoreCode(release string, inMaintenance bool) (*fault, error) {
-	found, err := r.bringUp(release, inMaintenance)
+	found, err := r.broughtBack(release, inMaintenance)
+	for again := 0; overtaken(err) && again < mostReplacements && r.followsDeployment(); again++ {
+		found, err = r.broughtBack(release, inMaintenance)
+	}
 	if err != nil {
 		return r.orGone(err)
 	}
-	if found != nil {
-		return found, nil
+	return found, nil
+}
+
+func (r *run) broughtBack(release string, inMaintenance bool) (*fault, error) {
+	if found, err := r.bringUp(release, inMaintenance); found != nil || err != nil {
+		return found, err
 	}
-	found, err = r.rebuild(r.steady, release, inMaintenance)
-	if err != nil {
-		return r.orGone(err)
-	}
-	if found != nil || !inMaintenance {
-		return found, nil
+	found, err := r.rebuild(r.steady, release, inMaintenance)
+	if found != nil || err != nil || !inMaintenance {
+		return found, err
 	}
 	// A database that was restored must answer to the code it belongs to before anybody is let in.
 	question := update.Question{Site: r.site, Release: release, AllowNotReady: true}
 	pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
 	if err != nil {
-		return r.orGone(err)
+		return nil, err
 	}
 	switch pending.State {
 	case update.PendingAhead:
@@ -162,7 +167,7 @@ func (r *run) conclude(phase update.Phase, releases update.Releases, conditions 
 
 // replaced ends the run of a Deployment that is not the one it began with. The watcher keeps the new one at the serving release.
 func (r *run) replaced() (ending, error) {
-	return r.leave(update.PhaseSuperseded, "The Deployment was deleted or replaced during the update.")
+	return r.leave(update.PhaseSuperseded, "The Deployment was deleted, made anew, or given another image during the update.")
 }
 
 // suspended ends the run of a Deployment that cannot roll out. The old image is put back without waiting for pods that do not come.
@@ -179,6 +184,7 @@ func (r *run) suspended(why string) (ending, error) {
 func (r *run) leave(phase update.Phase, message string) (ending, error) {
 	report := r.report(phase, message)
 	report.Finished, report.InProgress, report.Operation = true, update.MarkClear, new(string)
+	report.Unjudged = r.target
 	report.Event = &update.Event{Reason: string(phase), Message: message}
 	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err

@@ -71,6 +71,46 @@ func TestUpdateSite(t *testing.T) {
 			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonRollbackFailed},
 		},
 		{
+			name: "a rollback follows a Deployment that is deleted and made anew",
+			arrange: func(w *world) {
+				w.caches["r2"] = []update.Answer{bad}
+				w.rollouts["r1"] = update.Rollout{State: update.RolloutReplaced, Message: "the Deployment was deleted or replaced"}
+				w.nth("WaitRollout", 4, func() { delete(w.rollouts, "r1") })
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed},
+		},
+		{
+			name: "a rollback follows a Deployment that was made anew before its caches",
+			arrange: func(w *world) {
+				w.caches["r2"] = []update.Answer{bad}
+				w.nth("WaitRollout", 2, func() { w.state.Workload.Release, w.failing["RebuildCaches"] = "r0", fatal(update.FailureReplaced) })
+				w.nth("WaitRollout", 3, func() { delete(w.failing, "RebuildCaches") })
+			},
+			phase: update.PhaseRolledBack, releases: failedOnR1, history: []string{"r2", "r1", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed},
+		},
+		{
+			name: "a rollback does not follow a Deployment for ever",
+			arrange: func(w *world) {
+				w.caches["r2"] = []update.Answer{bad}
+				w.rollouts["r1"] = update.Rollout{State: update.RolloutReplaced, Message: "the Deployment was deleted or replaced"}
+			},
+			phase: update.PhaseRollbackFailed, releases: failedOnR1, history: []string{"r2", "r1"},
+			reasons: map[string]string{update.ConditionCodeUpdateFailed: update.ReasonRollbackFailed},
+		},
+		{
+			name: "a run that was reset and finds its own rollback leaves no verdict of its other life",
+			arrange: func(w *world) {
+				w.before["RebuildCaches"] = func() {
+					w.state.Releases.Failed, w.failing["RebuildCaches"] = "r2", fatal(update.FailureReplaced)
+					w.conditions[update.ConditionCodeUpdateFailed] = update.Condition{Reason: update.ReasonCacheRebuildFailed}
+				}
+			},
+			phase: update.PhaseSuperseded, releases: update.Releases{Serving: "r1", Failsafe: "r1", Target: "r2"}, history: []string{"r2"},
+			reasons: map[string]string{},
+		},
+		{
 			name: "a first release that fails has nothing to go back to",
 			arrange: func(w *world) {
 				w.state.Releases = update.Releases{}

@@ -55,11 +55,14 @@ type Report struct {
 	Started  bool `json:"started,omitempty"`
 	Finished bool `json:"finished,omitempty"`
 	// Releases replaces status.release unless nil.
-	Releases      *Releases   `json:"releases,omitempty"`
-	Set           []Condition `json:"set,omitempty"`
-	Remove        []string    `json:"remove,omitempty"`
-	InProgress    Mark        `json:"inProgress,omitempty"`
-	ObservedRetry *string     `json:"observedRetry,omitempty"`
+	Releases *Releases   `json:"releases,omitempty"`
+	Set      []Condition `json:"set,omitempty"`
+	Remove   []string    `json:"remove,omitempty"`
+	// Unjudged is the release that a run tried and leaves without a verdict. What the resource says of its failure is of
+	// another time, as of a run that was reset, and is taken away, unless a person is needed. Empty where there is a verdict.
+	Unjudged      string  `json:"unjudged,omitempty"`
+	InProgress    Mark    `json:"inProgress,omitempty"`
+	ObservedRetry *string `json:"observedRetry,omitempty"`
 	// Operation replaces status.run.operation unless nil; the empty string clears it.
 	Operation *string `json:"operation,omitempty"`
 	// Unsecured goes with Operation: it takes no backup.
