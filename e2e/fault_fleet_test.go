@@ -77,6 +77,8 @@ func (f *fleet) whole(limit time.Duration) error {
 type daemon struct {
 	fleet *fleet
 	role  string
+	// program is the binary, and build what a worker tells Temporal of it; empty for its own.
+	program, build string
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -87,8 +89,13 @@ type daemon struct {
 	gone    chan struct{}
 }
 
-func (f *fleet) newDaemon(role string) *daemon {
-	d := &daemon{fleet: f, role: role, gone: make(chan struct{})}
+func (f *fleet) newDaemon(role string) *daemon { return f.newBuild(role, ours(), "") }
+
+// ours is the program under test.
+func ours() string { return filepath.Join(state, "bin", "drupdate") }
+
+func (f *fleet) newBuild(role, program, build string) *daemon {
+	d := &daemon{fleet: f, role: role, program: program, build: build, gone: make(chan struct{})}
 	go d.supervise()
 	return d
 }
@@ -149,7 +156,10 @@ func (d *daemon) once() error {
 	}
 	defer output.Close()
 	health := freeAddress()
-	command := exec.Command(filepath.Join(state, "bin", "drupdate"), d.role, "--health-addr", health, "--metrics-addr", "0")
+	command := exec.Command(d.program, d.role, "--health-addr", health, "--metrics-addr", "0")
+	if d.build != "" {
+		command.Args = append(command.Args, "--build-id", d.build)
+	}
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOf(systemNamespace, "drupdate-"+d.role))
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -202,9 +212,16 @@ func (d *daemon) ready() error {
 	return healthy("http://" + address)
 }
 
-// takeOver starts a second worker beside the first, and kills the first.
+// takeOver starts a second worker, of another build for Temporal, beside the first, and kills the first. With
+// OTHER_BUILD, the path of another drupdate, the two take turns.
 func (f *fleet) takeOver(together time.Duration) error {
-	second := f.newDaemon("worker")
+	program := ours()
+	f.mu.Lock()
+	if other := os.Getenv("OTHER_BUILD"); other != "" && f.worker.program == program {
+		program = other
+	}
+	f.mu.Unlock()
+	second := f.newBuild("worker", program, fmt.Sprintf("build-%d", time.Now().UnixNano()))
 	if err := try(time.Minute, second.ready); err != nil {
 		return err
 	}
