@@ -18,7 +18,8 @@ import (
 )
 
 // event records an Event once: its name is derived from the activity that asks for it and from what it says, so that a
-// second attempt finds the first, and another transition in the same words has another. Whether an Event can be recorded never decides about a site, so a refusal is logged and forgotten.
+// second attempt finds the first, and another transition in the same words has another. Whether an Event can be recorded never decides about a site, so
+// a refusal is logged and forgotten, and so is an API server that has not taken it for tellPatience attempts.
 func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r update.Report) error {
 	now := metav1.NewTime(a.clock.Now())
 	e := &corev1.Event{
@@ -38,7 +39,7 @@ func (a *Activities) event(ctx context.Context, site *v1alpha1.DrupalSite, r upd
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
 		return nil
-	case failureType(err) != "":
+	case failureType(err) != "", ctx.Err() == nil && activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt >= tellPatience:
 		activity.GetLogger(ctx).Warn("event is not recorded", logging.KeyReason, r.Event.Reason, logging.KeyError, clean(err.Error()))
 		return nil
 	}

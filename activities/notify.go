@@ -12,9 +12,9 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
-// notifyPatience is how many attempts of a report insist that its notification is started. After that the update goes on
-// without it.
-const notifyPatience = 3
+// tellPatience is how many attempts of a report insist that its Event is recorded, and its notification started. After that
+// the update goes on without them.
+const tellPatience = 3
 
 // errNoWebhook is transient: another worker of the same queue may have one.
 var errNoWebhook = errors.New("this worker has no webhook")
@@ -45,7 +45,7 @@ func (a *Activities) notify(ctx context.Context, site *v1alpha1.DrupalSite, r up
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if info.Attempt < notifyPatience {
+	if info.Attempt < tellPatience {
 		return fmt.Errorf("start the notification of %q: %w", r.Site, err)
 	}
 	activity.GetLogger(ctx).Warn("the notification is not started, the update goes on", logging.KeyPhase, string(r.Phase), logging.KeyError, clean(err.Error()))

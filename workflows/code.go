@@ -151,9 +151,7 @@ func (r *run) followDatabase() (*fault, error) {
 const mostReplacements = 5
 
 // followsDeployment tells whether this run follows a Deployment that was replaced while a release was brought up.
-func (r *run) followsDeployment() bool {
-	return workflow.GetVersion(r.steady, "follow-deployment", workflow.DefaultVersion, 1) != workflow.DefaultVersion
-}
+func (r *run) followsDeployment() bool { return r.since("follow-deployment") }
 
 // bringUp puts a release into whatever Deployment there is, and waits for its pods. Nothing interrupts it. A Deployment
 // that is deleted meanwhile is made anew by the watcher, and gets the release as well.
@@ -198,7 +196,7 @@ func (r *run) verified(release string) (*fault, error) {
 
 // finish records the verified target: it serves, and it is what later failures go back to.
 func (r *run) finish() (ending, error) {
-	if frozen(r.state) { // an earlier run left the CronJobs suspended for a person, who says by a retry that the site is mended
+	if frozen(r.state) && !r.since(cronFirst) {
 		if err := r.resumeCron(); err != nil {
 			return ending{}, err
 		}

@@ -75,6 +75,21 @@ func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 	}
 }
 
+// askRestored asks whether a database that was put back fits a release. Nothing interrupts it, and a pause does not hold it.
+func (r *run) askRestored(release string) (update.Pending, error) {
+	question := update.Question{Site: r.site, Release: release, AllowNotReady: true}
+	for attempt := 0; ; attempt++ {
+		pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
+		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) || !r.since("ask-restored-again") {
+			return pending, err
+		}
+		timer := workflow.TimerOptions{Summary: "ask Drush again: its answer was no proof"}
+		if err := workflow.NewTimerWithOptions(r.steady, askAgain[attempt], timer).Get(r.steady, nil); err != nil {
+			return pending, err
+		}
+	}
+}
+
 // applyUpdates is the point of no return: from here on the operation is let finish, whatever is asked of the run.
 func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	message := fmt.Sprintf("%s brings %s: %s.", r.target, update.Count(pending.Count, "database update"), strings.Join(pending.Updates, ", "))
@@ -92,17 +107,18 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 		return ending{}, err
 	}
 	r.state.Operation = operation
-	return r.settleUpdate(operation, false)
+	return r.settleUpdate(operation, false, true)
 }
 
-// settleUpdate waits for the verdict of the update operation of a run, this one or a lost one.
-func (r *run) settleUpdate(operation string, mustExist bool) (ending, error) {
+// settleUpdate waits for the verdict of the update operation of a run, this one or a lost one. fresh says that this run has
+// just thought of it: then nothing can have begun where the CronJobs could not be suspended. A lost run's Job may be at work.
+func (r *run) settleUpdate(operation string, mustExist, fresh bool) (ending, error) {
 	r.cronSuspended = true
 	_, err := call(r.steady, watching(cronLimit), "suspend the site's CronJobs", update.SuspendCron, r.site)
 	if siteGone(err) {
 		return ending{}, err
 	}
-	if err != nil && !mustExist { // nothing was begun: there is no backup to restore, and no maintenance mode to lift
+	if err != nil && !mustExist && (fresh || !r.since("look-at-the-lost-job")) { // there is no backup to restore, and no maintenance mode to lift
 		return r.untouched("", update.OperationResult{Maintenance: "0", Message: explain(err)})
 	}
 	result, err := r.attempt(update.Operation{Kind: update.OperationUpdate, RunID: operation, Release: r.target, MustExist: mustExist})
@@ -146,6 +162,7 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 	}
 	report := r.report(update.PhaseVerifying, "The database is updated.")
 	report.Backup = r.backup
+	report.Remove = []string{update.ConditionDBUpdatesFailed} // of a restore that came too late
 	return ending{}, r.write("record the database update", report)
 }
 
@@ -358,7 +375,7 @@ func (r *run) resumeOperation() (ending, error) {
 	// Without a backup volume there is no journal that keeps updatedb from running twice, and under another release's code
 	// it must not begin at all: then the Job must still be there.
 	mustExist := !r.state.Settings.Backup || r.state.Workload.Release != r.target
-	end, err := r.settleUpdate(operation, mustExist)
+	end, err := r.settleUpdate(operation, mustExist, false)
 	if err != nil || end.over() {
 		return end, err
 	}

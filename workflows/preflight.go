@@ -22,7 +22,8 @@ func (r *run) preflight() (ending, error) {
 	if !r.asksFirst() || workflow.GetVersion(r.steady, "2026-12-preflight", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return ending{}, nil
 	}
-	r.unchanged = true
+	// An earlier target of this run may have been rolled out already.
+	r.unchanged = r.state.Workload.Release == r.state.Releases.Serving || !r.since("preflight-of-a-changed-site")
 	defer func() { r.unchanged = false }()
 	ctx, done := r.control.interruptible(r.ctx)
 	defer done()
@@ -71,6 +72,9 @@ func (r *run) preflightPassed(result update.OperationResult) error {
 }
 
 func (r *run) preflightFailed(why string) (ending, error) {
+	if !r.unchanged {
+		return r.codeFailed(fault{update.ReasonPreflightFailed, "the preflight failed: " + why})
+	}
 	message := fmt.Sprintf("The preflight of %s failed: %s The site was not changed and serves %s.", r.target, sentence(why), known(r.from))
 	return r.stay(update.PhaseCodeFailed, []update.Condition{codeFailed(update.ReasonPreflightFailed, message)})
 }

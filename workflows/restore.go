@@ -64,7 +64,7 @@ func (r *run) restoreChosen(req update.RestoreRequest) (update.Done, error) {
 	if err := r.beginRestore(c); err != nil {
 		return update.Done{}, err
 	}
-	return r.putBack(c)
+	return r.putBack(c, true)
 }
 
 // held tells whether a failed operation left the site in maintenance mode for a person.
@@ -86,14 +86,14 @@ func (r *run) beginRestore(c chosen) error {
 	return nil
 }
 
-// putBack runs the operation, proves that the code fits the database, and opens the site again.
-func (r *run) putBack(c chosen) (update.Done, error) {
+// putBack runs the operation, proves that the code fits the database, and opens the site again. fresh is as for settleUpdate.
+func (r *run) putBack(c chosen, fresh bool) (update.Done, error) {
 	r.cronSuspended = true
 	_, err := call(r.steady, watching(cronLimit), "suspend the site's CronJobs", update.SuspendCron, r.site)
 	if siteGone(err) {
 		return update.Done{}, err
 	}
-	if err != nil {
+	if err != nil && (fresh || !r.since("look-at-the-lost-rewind")) {
 		return r.notPutBack(c, explain(err), false)
 	}
 	return r.rewind(c)
@@ -169,8 +169,7 @@ func (r *run) fits() (update.Pending, *fault, error) {
 	if found != nil || err != nil {
 		return update.Pending{}, found, err
 	}
-	question := update.Question{Site: r.site, Release: r.target, AllowNotReady: true}
-	pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
+	pending, err := r.askRestored(r.target)
 	if err != nil {
 		found, err = r.orGone(err)
 		return pending, found, err
@@ -294,7 +293,7 @@ func (r *run) resumeRestore() (ending, error) {
 	}
 	r.control.target = target
 	c := chosen{operation: r.state.Operation, backup: r.state.Restoring, held: r.held()}
-	done, err := r.putBack(c)
+	done, err := r.putBack(c, false)
 	if err != nil {
 		return ending{}, err
 	}

@@ -102,8 +102,7 @@ func (r *run) broughtBack(release string, inMaintenance bool) (*fault, error) {
 		return found, err
 	}
 	// A database that was restored must answer to the code it belongs to before anybody is let in.
-	question := update.Question{Site: r.site, Release: release, AllowNotReady: true}
-	pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
+	pending, err := r.askRestored(release)
 	if err != nil {
 		return nil, err
 	}

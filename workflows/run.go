@@ -168,6 +168,11 @@ func (r *run) goOnAnew() (ending, error) {
 // mark says on the resource that a run changes the site.
 func (r *run) mark() (ending, error) {
 	r.marked = true
+	if frozen(r.state) && r.since(cronFirst) { // they were left suspended for a person, who says by a retry that the site is mended
+		if err := r.resumeCron(); err != nil {
+			return ending{}, err
+		}
+	}
 	phase, message := update.PhaseRollingOut, fmt.Sprintf("Moving to %s.", r.target)
 	if r.asksFirst() {
 		phase, message = update.PhasePreflight, fmt.Sprintf("Asking the Drush of %s whether it bootstraps, and which updates are pending.", r.target)
@@ -188,9 +193,18 @@ func (r *run) mark() (ending, error) {
 	return ending{}, nil
 }
 
-// gate holds the run between steps while it is paused by signal.
+// since tells whether this run has a change of the workflow. Runs that passed the place before the change do not.
+func (r *run) since(change string) bool {
+	return workflow.GetVersion(r.steady, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// cronFirst resumes the CronJobs of a site that was mended by a person before anything else: whatever the target comes to,
+// no later run knows that they were suspended.
+const cronFirst = "resume-cron-first"
+
+// gate holds the run between steps while it is paused by signal. What puts a site in order is never held.
 func (r *run) gate(ctx workflow.Context) error {
-	if !r.control.paused {
+	if !r.control.paused || (ctx == r.steady && r.since("undoing-is-not-held")) {
 		return ctx.Err()
 	}
 	r.describe(r.phase, "Paused by signal; send the signal resume to go on.")

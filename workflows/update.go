@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -139,6 +140,10 @@ func (r *run) lost(err error) ending {
 	if r.target != "" { // of a site that could not be looked at, nothing is overwritten and no mark is taken away
 		releases := r.state.Releases
 		releases.Target, releases.Failed = r.target, r.target
+		if r.state.Operation != "" && r.state.Restoring == "" { // the old code must not meet this database any more
+			releases.Serving, releases.Failsafe = cmp.Or(r.change.Release, r.target), ""
+			report.Set, report.Backup = append(report.Set, r.outcomeUnknown()), r.backup
+		}
 		report.Releases, report.Operation, report.InProgress = &releases, new(string), update.MarkClear
 	}
 	if err := r.write(headline(phase, message), report); err != nil {
