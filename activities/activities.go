@@ -162,11 +162,11 @@ func backoff(n int, first, most time.Duration) time.Duration {
 // heartbeatEvery is how often a blocking activity heartbeats; the SDK throttles to a share of the heartbeat timeout.
 const heartbeatEvery = 5 * time.Second
 
-// beat heartbeats with text until the returned function is called, for activities that block in one long call.
-func beat(ctx context.Context, text string) (stop func()) {
+// beat heartbeats until the returned function is called, for activities that block in one long call.
+func beat(ctx context.Context, details any) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	activity.RecordHeartbeat(ctx, text)
+	activity.RecordHeartbeat(ctx, details)
 	go func() {
 		defer close(done)
 		ticker := time.NewTicker(heartbeatEvery)
@@ -176,7 +176,7 @@ func beat(ctx context.Context, text string) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				activity.RecordHeartbeat(ctx, text)
+				activity.RecordHeartbeat(ctx, details)
 			}
 		}
 	}()

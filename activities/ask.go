@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	"go.temporal.io/sdk/activity"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,11 +44,14 @@ type partner struct {
 	clock   Clock
 	drush   drush.Command
 	request podexec.Request
+	// waited is what is known of the site's silence.
+	waited *silence
 }
 
 // partner chooses the container for a question, anew at each attempt: a running pod of the newest ReplicaSet, which
 // must be of the question's release.
 func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, error) {
+	waited := a.listen(ctx)
 	site, err := a.site(ctx, q.Site)
 	if err != nil {
 		return nil, err
@@ -59,9 +61,9 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 		return nil, err
 	}
 	if d == nil {
-		return nil, tooLong(ctx, errNoDeployment)
+		return nil, waited.tooLong(ctx, errNoDeployment)
 	}
-	pods, set, err := a.podsToAsk(ctx, site, d, q.Release)
+	pods, set, err := a.podsToAsk(ctx, waited, site, d, q.Release)
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +73,17 @@ func (a *Activities) partner(ctx context.Context, q update.Question) (*partner, 
 	case errors.Is(err, podexec.ErrNoContainer):
 		return nil, permanent(update.FailureContainerMissing, "find pods: %w", err)
 	case err != nil:
-		return nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
+		return nil, waited.tooLong(ctx, fmt.Errorf("find pods: %w", err))
 	}
 	return &partner{
-		exec: a.exec, metrics: a.metrics, clock: a.clock, drush: drushOf(site),
+		exec: a.exec, metrics: a.metrics, clock: a.clock, drush: drushOf(site), waited: waited,
 		request: podexec.Request{Namespace: pod.Namespace, Pod: pod.Name, Container: name},
 	}, nil
 }
 
 // podsToAsk are the pods of the newest ReplicaSet, which must be of the release, unless that is empty.
-func (a *Activities) podsToAsk(ctx context.Context, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string) ([]corev1.Pod, *appsv1.ReplicaSet, error) {
+func (a *Activities) podsToAsk(ctx context.Context, waited *silence, site *v1alpha1.DrupalSite, d *appsv1.Deployment, release string,
+) ([]corev1.Pod, *appsv1.ReplicaSet, error) {
 	if release != "" {
 		if err := carriesRelease(site, d, release); err != nil {
 			return nil, nil, fmt.Errorf("find pods: %w", err)
@@ -89,11 +92,11 @@ func (a *Activities) podsToAsk(ctx context.Context, site *v1alpha1.DrupalSite, d
 	pods, set, err := podexec.PodsOfRelease(ctx, a.client, d)
 	switch {
 	case errors.Is(err, podexec.ErrNoReplicaSet):
-		return nil, nil, tooLong(ctx, fmt.Errorf("find pods: %w", err))
+		return nil, nil, waited.tooLong(ctx, fmt.Errorf("find pods: %w", err))
 	case err != nil:
 		return nil, nil, fmt.Errorf("find pods: %w", err)
 	case release != "" && !siteimage.Carries(site, &set.Spec.Template, release):
-		return nil, nil, tooLong(ctx, fmt.Errorf("find pods: the Deployment has no ReplicaSet of %s yet", release))
+		return nil, nil, waited.tooLong(ctx, fmt.Errorf("find pods: the Deployment has no ReplicaSet of %s yet", release))
 	}
 	return pods, set, nil
 }
@@ -112,15 +115,15 @@ func drushOf(site *v1alpha1.DrupalSite) drush.Command {
 
 // ask asks one question and heartbeats meanwhile. The answer is complete: one that is not is a transient error.
 func (p *partner) ask(ctx context.Context, what string, argv []string, timeout time.Duration) (drush.Result, error) {
-	defer beat(ctx, what)()
+	defer p.waited.beat(ctx, what)()
 	result, err := p.run(ctx, what, argv, timeout)
 	switch {
 	case errors.Is(err, podexec.ErrNoShell):
 		return result, permanent(update.FailureDrushMissing, "%s: the container %q has no shell", what, p.request.Container)
 	case err != nil:
-		return result, tooLong(ctx, fmt.Errorf("%s: %w", what, err))
+		return result, p.waited.tooLong(ctx, fmt.Errorf("%s: %w", what, err))
 	case !result.Complete:
-		return result, tooLong(ctx, fmt.Errorf("%s: %w: %s", what, errIncomplete, result.Note))
+		return result, p.waited.tooLong(ctx, fmt.Errorf("%s: %w: %s", what, errIncomplete, result.Note))
 	}
 	return result, nil
 }
@@ -156,19 +159,6 @@ func command(what string) string {
 
 // tracerName is the scope of the activities' spans.
 const tracerName = "github.com/drupdate/drupdate/activities"
-
-// patience is after how many attempts a site without an answer counts as one that gives none: at the retry policy's pace
-// of 15 seconds at most, a quarter of an hour.
-const patience = 60
-
-// tooLong makes a site's silence permanent when the patience is over. A fault of the API server never passes here: while
-// it is away nobody can tell how the site does, and the run waits.
-func tooLong(ctx context.Context, err error) error {
-	if ctx.Err() != nil || !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt < patience {
-		return err
-	}
-	return permanent(update.FailureNoAnswer, "%w", err)
-}
 
 // noDrush tells whether the shell could not run Drush at all.
 func noDrush(r drush.Result) bool {

@@ -103,11 +103,14 @@ func TestADenialCountsOnceItHasLasted(t *testing.T) {
 	var d denials
 	now := time.Now()
 	require.False(t, d.lasts("a", now))
-	require.False(t, d.lasts("a", now.Add(denialLasts-1)))
-	require.False(t, d.lasts("b", now.Add(denialLasts)), "another step")
+	require.False(t, d.lasts("b", now.Add(time.Minute)), "another step")
+	require.False(t, d.lasts("a", now.Add(time.Minute)))
 	require.True(t, d.lasts("a", now.Add(denialLasts)))
 	d.forget("a")
 	require.False(t, d.lasts("a", now.Add(denialLasts)), "answered in between")
+	later := now.Add(denialLasts + denialGap + 1)
+	require.False(t, d.lasts("a", later), "somebody else may have been answered in between")
+	require.Len(t, d.steps, 1, "what nobody came back for is forgotten")
 	require.True(t, denied(notYet()))
 	// The client makes this of a denial in plain text, as discovery gets it.
 	discovery := apierrors.NewGenericServerResponse(403, "get", schema.GroupResource{}, "", "unknown", 0, true)

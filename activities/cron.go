@@ -24,13 +24,13 @@ const annotationSuspendedBefore = "drupdate.dev/suspended-before"
 // annotationSuspendedFor is beside it, and names the site: a CronJob that loses its label meanwhile is put back all the same.
 const annotationSuspendedFor = "drupdate.dev/suspended-for"
 
-// cronPatience is how long SuspendCron waits for Jobs that were already running.
+// cronPatience is how long SuspendCron sees Jobs running, that were already, before it gives up.
 const cronPatience = 5 * time.Minute
 
 // cronWait is what SuspendCron tells by heartbeat, and remembers by it from one attempt to the next.
 type cronWait struct {
-	Text  string    `json:"text"`
-	Since time.Time `json:"since"`
+	Text string `json:"text"`
+	Busy tally  `json:"busy,omitzero"`
 }
 
 // SuspendCron suspends the site's labelled CronJobs and waits for their running Jobs. What was set before is recorded
@@ -40,9 +40,6 @@ func (a *Activities) SuspendCron(ctx context.Context, s update.Site) (update.Non
 	wait := cronWait{Text: "suspending CronJobs"}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &wait) // Unreadable details only make the wait begin anew.
-	}
-	if wait.Since.IsZero() {
-		wait.Since = a.clock.Now()
 	}
 	for n := 0; ; n++ {
 		activity.RecordHeartbeat(ctx, wait)
@@ -54,8 +51,9 @@ func (a *Activities) SuspendCron(ctx context.Context, s update.Site) (update.Non
 		if err != nil || len(busy) == 0 {
 			return update.None{}, err
 		}
-		wait.Text = "waiting for Jobs of " + strings.Join(busy, ", ")
-		if a.clock.Now().Sub(wait.Since) >= cronPatience {
+		now := a.clock.Now()
+		wait = cronWait{Text: "waiting for Jobs of " + strings.Join(busy, ", "), Busy: wait.Busy.seen(now, now)}
+		if wait.Busy.Lasted >= cronPatience {
 			return update.None{}, permanent(update.FailureCronBusy, "suspend CronJobs: Jobs of %s did not end within %s",
 				strings.Join(busy, ", "), cronPatience)
 		}

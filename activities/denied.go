@@ -16,32 +16,45 @@ import (
 // until it has read the roles.
 const denialLasts = 2 * time.Minute
 
+// denialGap is how far apart two denials of a step may be to be one: in a longer time somebody else may have been answered, as
+// another worker whose attempt it was.
+const denialGap = 90 * time.Second
+
 // denials remember since when a step is denied. The zero value is ready.
 type denials struct {
 	mu    sync.Mutex
-	since map[string]time.Time
+	steps map[string]denial
 }
+
+// denial is one that has been met again and again, from since to last.
+type denial struct{ since, last time.Time }
 
 // lasts notes a denial of a step, and tells whether it stands for long enough to count.
 func (d *denials) lasts(step string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since, again := d.since[step]
-	if !again {
-		if d.since == nil {
-			d.since = map[string]time.Time{}
-		}
-		d.since[step] = now
-		return false
+	if d.steps == nil {
+		d.steps = map[string]denial{}
 	}
-	return now.Sub(since) >= denialLasts
+	for other, met := range d.steps { // what another worker went on with is not asked for again here
+		if now.Sub(met.last) > denialGap {
+			delete(d.steps, other)
+		}
+	}
+	met, again := d.steps[step]
+	if !again {
+		met.since = now
+	}
+	met.last = now
+	d.steps[step] = met
+	return now.Sub(met.since) >= denialLasts
 }
 
 // forget ends a step's denial: it was answered, or given up.
 func (d *denials) forget(step string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.since, step)
+	delete(d.steps, step)
 }
 
 // denied tells whether the API server says that we have no right to a request, and not that it refuses the object. Of a

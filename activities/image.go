@@ -21,11 +21,12 @@ var errNoDeployment = errors.New("the Deployment does not exist: waiting for the
 // SetRelease sets image and annotation of the site's Deployment. A Deployment that has them already is not written. A
 // Deployment of another UID than asked for, or none, gives Replaced; where any will do, a missing one is waited for.
 func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Change, error) {
+	waited := a.listen(ctx)
 	site, err := a.site(ctx, c.Site)
 	if err != nil {
 		return update.Change{}, err
 	}
-	if err := operationKnown(site, c.Known, nil); err != nil {
+	if err := known(site, c.Known, nil, c.KnownRuns); err != nil {
 		return update.Change{}, err
 	}
 	d, err := a.deployment(ctx, site)
@@ -34,7 +35,7 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 	}
 	switch {
 	case d == nil && c.UID == "":
-		return update.Change{}, tooLong(ctx, errNoDeployment)
+		return update.Change{}, waited.tooLong(ctx, errNoDeployment)
 	case d == nil, c.UID != "" && c.UID != string(d.UID):
 		c.Replaced = true
 		return c, nil
@@ -44,7 +45,7 @@ func (a *Activities) SetRelease(ctx context.Context, c update.Change) (update.Ch
 		return update.Change{}, err
 	}
 	c.Site.UID = string(site.UID)
-	c.UID, c.Generation, c.Known = string(d.UID), generation, nil
+	c.UID, c.Generation, c.Known, c.KnownRuns = string(d.UID), generation, nil, nil
 	return c, nil
 }
 

@@ -22,7 +22,8 @@ func (a *Activities) Inspect(ctx context.Context, s update.Site) (update.State, 
 		return update.State{Gone: true, Site: s}, nil
 	}
 	state := stateOf(site)
-	if state.OpensIn, err = opensIn(site.Spec.Update.Window, a.clock.Now()); err != nil {
+	state.OpensIn, err = opensIn(site.Spec.Update.Window, a.clock.Now())
+	if err != nil && !state.InProgress { // a site that is half way is finished, whatever the window
 		return update.State{}, err
 	}
 	state.Workload, err = a.workload(ctx, site)

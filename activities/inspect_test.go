@@ -56,6 +56,14 @@ func TestAWindowThatCannotBeKeptIsInvalid(t *testing.T) {
 			w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) { s.Spec.Update.Window = &window }))
 			_, err := do(w, update.Inspect, blog)
 			requireFailure(t, err, update.FailureInvalid)
+
+			w = newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
+				s.Spec.Update.Window = &window
+				s.Annotations = map[string]string{v1alpha1.AnnotationUpdateInProgress: "true"}
+			}))
+			state, err := do(w, update.Inspect, blog)
+			require.NoError(t, err, "a site that is half way is put in order whatever its window")
+			require.Zero(t, state.OpensIn)
 		})
 	}
 }

@@ -73,6 +73,19 @@ type sightings struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Idle is for how long, in all, the cluster's controllers did nothing: the deadline is put off by it.
 	Idle time.Duration `json:"idle,omitempty"`
+	// At is when the last look was, and Unseen for how long, in all, nobody could look: the deadline is put off by that too.
+	At     time.Time     `json:"at,omitzero"`
+	Unseen time.Duration `json:"unseen,omitempty"`
+}
+
+// after is what earlier looks saw, for a look at now. A worker or an API server that was away has left a gap: that time says
+// nothing of the release, and what was seen before it may have come and gone.
+func (s sightings) after(now time.Time) sightings {
+	if gap := now.Sub(s.At); !s.At.IsZero() && gap > mostGap {
+		s.Since, s.Unseen = nil, s.Unseen+gap
+	}
+	s.At = now
+	return s
 }
 
 // judgement is what one look says. A nil result means: wait on.
@@ -91,7 +104,9 @@ type judgement struct {
 
 // judge decides from one look, and from what earlier ones saw, how a rollout stands. It is pure.
 func judge(w wanted, l look, before sightings) judgement {
-	j := judgement{seen: sightings{Since: map[string]time.Time{}, Applied: before.Applied, Generation: before.Generation, Idle: before.Idle}}
+	before = before.after(l.now)
+	j := judgement{seen: before}
+	j.seen.Since = map[string]time.Time{}
 	d := l.deployment
 	if d == nil || (w.uid != "" && d.UID != w.uid) {
 		j.end(update.RolloutReplaced, "", "the Deployment was deleted or replaced")
@@ -149,7 +164,7 @@ func (j judgement) rolling(w wanted, l look, before sightings) judgement {
 	}
 	j.failing(w, l, newest, observed, before)
 	waits := j.idling(l, newest, observed, before)
-	if j.result == nil && !waits && !l.now.Before(w.deadline.Add(j.seen.Idle)) {
+	if j.result == nil && !waits && !l.now.Before(w.deadline.Add(j.seen.Idle+j.seen.Unseen)) {
 		j.end(update.RolloutFailed, update.ReasonRolloutTimeout, "waited in vain for "+j.waitingFor)
 	}
 	return j

@@ -116,6 +116,21 @@ func TestJudge(t *testing.T) {
 				template.Spec.Containers[1].Image = "registry.example/drupal@sha256:0123"
 			}
 		}, complete},
+		{"the deadline passed while nobody looked", func(s *scene) {
+			s.starting("ContainerCreating", "")
+			s.seen.At, s.now = noon.Add(5*time.Minute), noon.Add(3*time.Hour)
+		}, nil},
+		{"the deadline passed while nobody looked, and once more since", func(s *scene) {
+			s.starting("ContainerCreating", "")
+			s.seen.Unseen, s.now = time.Hour, noon.Add(70*time.Minute)
+			s.seen.At = s.now.Add(-3 * time.Second)
+		}, failed(update.ReasonRolloutTimeout, `waited in vain for container "drupal" of 2.0, which is waiting: ContainerCreating`)},
+		{"a sign was seen, then nobody looked for an hour", func(s *scene) {
+			s.starting("CreateContainerConfigError", `secret "s" not found`)
+			s.now = noon.Add(time.Hour)
+			s.since("CreateContainerConfigError", time.Hour)
+			s.seen.At = noon
+		}, nil},
 		{"the Deployment is gone", func(s *scene) { s.d = nil }, replaced},
 		{"the Deployment is another one", func(s *scene) { s.d.UID = "another" }, replaced},
 		{"scaled to zero, seen once", func(s *scene) { s.d.Spec.Replicas = new(int32(0)) }, nil},

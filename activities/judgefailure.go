@@ -86,8 +86,8 @@ func (j *judgement) pastDeadline(l look, newest *appsv1.ReplicaSet, judged time.
 	if !known && newest != nil {
 		written, known = newest.CreationTimestamp.Time, true
 	}
-	if _, idle := before.Since[signIdle]; idle || before.Idle > 0 {
-		return // the time in which nothing was done counts there, and here it does not
+	if _, idle := before.Since[signIdle]; idle || before.Idle > 0 || before.Unseen > 0 {
+		return // the time in which nothing was done, or seen, counts there, and here it does not
 	}
 	if !known || !judged.After(written) {
 		return

@@ -106,6 +106,19 @@ func (a *Activities) lookAtJob(ctx context.Context, site *v1alpha1.DrupalSite, o
 	return operationBeat{Text: text, Seen: true}, nil, nil
 }
 
+// named refuses to begin what changes a database unless the resource names it as the operation under way: a run that was
+// terminated, or reset to a point before it, is behind its site, and another one may have gone on since.
+func named(site *v1alpha1.DrupalSite, o update.Operation) error {
+	switch o.Kind {
+	case update.OperationUpdate, update.OperationRestore, update.OperationRewind:
+		if run := site.Status.Run; run != nil && run.Operation != o.RunID {
+			return permanent(update.FailureOperationOpen, "the site does not wait for the operation %q any more", o.RunID)
+		}
+	case update.OperationLift, update.OperationInstall, update.OperationPreflight, update.OperationBackup:
+	}
+	return nil
+}
+
 // startPatience is how long a preflight's pod may be kept from starting: a pull that failed once often heals.
 const startPatience = 30 * time.Second
 
@@ -127,6 +140,9 @@ func (a *Activities) neverStarts(job *batchv1.Job, pods []corev1.Pod) bool {
 func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string,
 	before operationBeat,
 ) (operationBeat, *update.OperationResult, error) {
+	if err := named(site, o); err != nil {
+		return before, nil, err
+	}
 	job, err := a.buildJob(ctx, site, o, name)
 	if err == nil {
 		err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker))
@@ -173,10 +189,10 @@ func (a *Activities) waits(ctx context.Context, site *v1alpha1.DrupalSite, why s
 }
 
 // neverTried tells whether this is the first attempt of the run that the operation is named after: nobody can have
-// made the Job before. An operation's id is its run's, or begins with it.
+// made a Job of it before. An operation's id is its run's, or begins with it.
 func neverTried(ctx context.Context, o update.Operation) bool {
 	info := activity.GetInfo(ctx)
-	return info.Attempt <= 1 && strings.HasPrefix(o.RunID, info.WorkflowExecution.RunID)
+	return info.Attempt <= 1 && o.Attempt <= 1 && strings.HasPrefix(o.RunID, info.WorkflowExecution.RunID)
 }
 
 // jobText says for the heartbeat what the Job does, and for the verdict what it waited for.
@@ -214,6 +230,9 @@ func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, la
 	}
 	if said.Maintenance == sitejob.FlagOn || said.Maintenance == sitejob.FlagOff {
 		result.Maintenance = said.Maintenance
+	}
+	if said.Recorded == sitejob.FlagOn || said.Recorded == sitejob.FlagOff {
+		result.Recorded = said.Recorded
 	}
 	return result
 }

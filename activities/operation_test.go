@@ -89,17 +89,17 @@ func TestRunOperationReadsTheVerdictFromTheAPI(t *testing.T) {
 		want update.OperationResult
 	}{
 		{"done", func(w *world) { w.ends(batchv1.JobComplete, 0, wordsDone) }, update.OperationResult{
-			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0",
+			Outcome: update.Succeeded, Step: "done", Touched: true, Maintenance: "0", Recorded: "0",
 			Backup: &update.Backup{Name: "blog-1.0-r1", Release: "1.0", Origin: "Update", TakenAt: taken, Bytes: 7, SHA256: "aa"},
 		}},
 		{"failed before anything changed", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsUntouched) }, update.OperationResult{
-			Outcome: update.Failed, Step: "backup", Maintenance: "1", Message: "backup: mysqldump: Got error: 1045",
+			Outcome: update.Failed, Step: "backup", Maintenance: "1", Recorded: "0", Message: "backup: mysqldump: Got error: 1045",
 		}},
 		{"failed with updates left", func(w *world) { w.ends(batchv1.JobFailed, 1, wordsLeft) }, update.OperationResult{
-			Outcome: update.Failed, Step: "updatedb", Touched: true, Maintenance: "1", Message: "updatedb: hook threw", Pending: 3,
+			Outcome: update.Failed, Step: "updatedb", Touched: true, Maintenance: "1", Recorded: "0", Message: "updatedb: hook threw", Pending: 3,
 		}},
 		{"killed: whatever it said last is no proof", func(w *world) { w.ends(batchv1.JobFailed, 137, wordsKilled) }, update.OperationResult{
-			Step: "backup-running", Touched: true, Maintenance: "1", Message: "the job was ended in step backup",
+			Step: "backup-running", Touched: true, Maintenance: "1", Recorded: "0", Message: "the job was ended in step backup",
 		}},
 		{"ended without a word", func(w *world) { w.ends(batchv1.JobFailed, 137, "") }, update.OperationResult{
 			Touched: true, Message: "the job has ended and its pod left no result; it was waiting for a pod",
@@ -213,6 +213,11 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 	must.MustExist = true
 	lost := updateOperation()
 	lost.RunID = "another-run"
+	second := updateOperation()
+	second.Kind, second.Source, second.Attempt = update.OperationRewind, "old", 2
+	names := func(operation string) *v1alpha1.DrupalSite {
+		return testSite(func(s *v1alpha1.DrupalSite) { s.Status.Run = &v1alpha1.RunStatus{RunID: "r", Operation: operation} })
+	}
 	for _, c := range []struct {
 		name      string
 		operation update.Operation
@@ -240,6 +245,13 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 			[]client.Object{testSite(), testDeployment("1.0")},
 			nil, update.FailureReplaced, nil,
 		},
+		{"refused after the Job of an attempt before it was lost: nobody knows", second, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
+		{"asked for by a run that another one has followed", updateOperation(), []client.Object{names("another"), testDeployment("2.0")}, nil, update.FailureOperationOpen, nil},
+		{"asked for by a run whose operation is settled", updateOperation(), []client.Object{names(""), testDeployment("2.0")}, nil, update.FailureOperationOpen, nil},
+		{
+			"asked for by the run that the site waits for", updateOperation(), []client.Object{names(testRun), testDeployment("2.0")}, refuse, "",
+			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`},
+		},
 		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -262,7 +274,7 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 func TestAJobThatAQuotaRefusesIsWaitedForInTheOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testSite(), testDeployment("2.0"))
-	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Message: "Updating the database."})
+	_, err := do(w, update.WriteReport, update.Report{Site: blog, RunID: "r1", Phase: update.PhaseUpdatingDatabase, Message: "Updating the database.", Operation: new(testRun)})
 	require.NoError(t, err)
 	w.funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if _, job := o.(*batchv1.Job); job {

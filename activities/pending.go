@@ -34,7 +34,10 @@ func (a *Activities) PendingUpdates(ctx context.Context, q update.Question) (upd
 // whose Drush cannot be asked this has been updated without the question all the time.
 func (p *partner) unlessAhead(ctx context.Context, answer update.Pending) (update.Pending, error) {
 	r, err := p.ask(ctx, "drush php:eval", p.drush.UpdatesAhead(), pendingTimeout)
-	if err != nil {
+	switch {
+	case failureType(err) == update.FailureNoAnswer:
+		return answer, nil
+	case err != nil:
 		return update.Pending{}, err
 	}
 	names, known := drush.ParseUpdatesAhead(r)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -18,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/drush"
 	"github.com/drupdate/drupdate/internal/podexec"
 	"github.com/drupdate/drupdate/internal/update"
@@ -160,6 +163,9 @@ func TestWhomToAsk(t *testing.T) {
 	}
 }
 
+// mostAsked is how often outlast asks, fifteen seconds apart.
+const mostAsked = 120
+
 // outlast asks until the answer is final, as a workflow does, and returns the error that ends it.
 func outlast[In, Out any](w *world, op update.Op[In, Out], in In) error {
 	w.t.Helper()
@@ -167,11 +173,12 @@ func outlast[In, Out any](w *world, op update.Op[In, Out], in In) error {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
+	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { w.clock.After(15 * time.Second) })
 	Register(env, New(Deps{Client: w.client, Exec: w.exec, Clock: w.clock, Prober: w.prober}))
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			StartToCloseTimeout: time.Minute,
-			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1, MaximumAttempts: 2 * patience},
+			StartToCloseTimeout: time.Hour,
+			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1, MaximumAttempts: mostAsked},
 		})
 		return workflow.ExecuteActivity(ctx, string(op), in).Get(ctx, nil)
 	})
@@ -220,6 +227,91 @@ func TestAnAbsentAPIServerIsNoSilenceOfTheSite(t *testing.T) {
 		return apierrors.NewServiceUnavailable("away")
 	}
 	requireFailure(t, outlast(w, update.VerifySite, ask2), "")
+}
+
+// A site is silent for a minute, then its API server is away for hours, and after that the pods have yet to start again.
+func TestTheHoursOfAnAbsentAPIServerAreNoSilenceOfTheSite(t *testing.T) {
+	t.Parallel()
+	w := serving(t)
+	cut := drush.Result{Note: "the output was cut off"}
+	w.exec.answers["cache:rebuild"] = []any{cut, cut, cut, cut, rebuilt}
+	looks := 0
+	w.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, site := o.(*v1alpha1.DrupalSite); site {
+			looks++
+		}
+		if looks > 2 && looks < mostAsked-20 {
+			w.clock.After(time.Minute)
+			return apierrors.NewServiceUnavailable("away")
+		}
+		return c.Get(ctx, key, o, opts...)
+	}
+	require.NoError(t, outlast(w, update.RebuildCaches, ask2))
+	require.Greater(t, w.clock.Now().Sub(noon), time.Hour)
+}
+
+func TestADeploymentThatIsMissingWhileTheAPIServerIsAwayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite())
+	looks := 0
+	w.funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, site := o.(*v1alpha1.DrupalSite); !site {
+			return c.Get(ctx, key, o, opts...)
+		}
+		if looks++; looks < mostAsked-3 {
+			return apierrors.NewServiceUnavailable("away")
+		}
+		if looks == mostAsked-1 {
+			require.NoError(t, c.Create(ctx, testDeployment("1.0")))
+		}
+		return c.Get(ctx, key, o, opts...)
+	}
+	require.NoError(t, outlast(w, update.SetRelease, to("2.0", "")))
+}
+
+func TestATallyCountsOnlyWhereSomebodyLooked(t *testing.T) {
+	t.Parallel()
+	now := noon
+	next := func(d time.Duration) time.Time { now = now.Add(d); return now }
+	count := tally{}.seen(noon, next(10*time.Second))
+	require.Equal(t, 10*time.Second, count.Lasted, "what the attempt itself took")
+	began := next(15 * time.Second)
+	count = count.seen(began, began)
+	require.Equal(t, 25*time.Second, count.Lasted, "and the pause between two")
+	began = next(time.Hour)
+	count = count.seen(began, began)
+	require.Equal(t, 25*time.Second+mostGap, count.Lasted, "but not an hour without anybody")
+}
+
+func TestTheQuestionWhetherADatabaseIsAheadKeepsNobodyForEver(t *testing.T) {
+	t.Parallel()
+	w := serving(t)
+	w.exec.answers["updatedb:status"] = []any{somePending}
+	w.exec.answers["php:eval"] = []any{drush.Result{Note: "the output was cut off"}}
+	require.NoError(t, outlast(w, update.PendingUpdates, ask2))
+	require.Greater(t, w.clock.Now().Sub(noon), patience-time.Minute)
+}
+
+func TestAVerificationEndsBeforeItsAttemptDoes(t *testing.T) {
+	t.Parallel()
+	w := serving(t)
+	w.exec.answers = map[string][]any{"--fields=bootstrap": {unhealthy}}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	require.False(t, timeToVerify(ctx), "a look that takes its time would be cut off")
+	ctx, cancel = context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	require.True(t, timeToVerify(ctx))
+	require.True(t, timeToVerify(t.Context()))
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	Register(env, New(Deps{Client: w.client, Exec: w.exec, Clock: w.clock}))
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 4 * time.Minute})
+		return workflow.ExecuteActivity(ctx, string(update.VerifySite), ask2).Get(ctx, nil)
+	})
+	require.NoError(t, env.GetWorkflowError())
+	require.Zero(t, w.clock.waits, "it does not look again")
 }
 
 func TestAContainerWithoutAShellIsPermanent(t *testing.T) {

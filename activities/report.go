@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,9 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if err := admissible(site, r); err != nil {
 		return err
 	}
+	if r.Blind && site.InProgress() {
+		r.RunID, r.Phase, r.Finished = "", "", false
+	}
 	if r.InProgress == update.MarkSet {
 		if err := a.mark(ctx, site, true); err != nil {
 			return err
@@ -77,7 +81,18 @@ func admissible(site *v1alpha1.DrupalSite, r update.Report) error {
 	if r.OnlyIdle && site.InProgress() {
 		return errBusy
 	}
-	return operationKnown(site, r.Known, r.Operation)
+	return known(site, r.Known, r.Operation, r.KnownRuns)
+}
+
+// known refuses a run that is behind its site: it was reset to a point before what another run, or itself, did since.
+func known(site *v1alpha1.DrupalSite, operation, next *string, runs []string) error {
+	if err := operationKnown(site, operation, next); err != nil {
+		return err
+	}
+	if run := site.Status.Run; len(runs) > 0 && run != nil && run.RunID != "" && !slices.Contains(runs, run.RunID) {
+		return permanent(update.FailureOperationOpen, "the run %q has changed the site since this one looked at it", run.RunID)
+	}
+	return nil
 }
 
 // operationKnown refuses a run that does not know of the operation that the resource names. next is the operation that the

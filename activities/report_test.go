@@ -199,6 +199,56 @@ func TestARunThatDoesNotKnowTheOpenOperationWritesNothing(t *testing.T) {
 	require.Empty(t, w.site().Status.Run.Operation)
 }
 
+func TestARunThatAnotherOneHasFollowedWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
+		s.Status.Run = &v1alpha1.RunStatus{RunID: "successor", Phase: "Succeeded"}
+	}), testDeployment("1.0"))
+	end := rolledBack()
+	end.KnownRuns = []string{"before", "r1"}
+	_, err := do(w, update.WriteReport, end)
+	requireFailure(t, err, update.FailureOperationOpen)
+	change := update.Change{Site: blog, Release: "2.0", KnownRuns: []string{"before", "r1"}}
+	_, err = do(w, update.SetRelease, change)
+	requireFailure(t, err, update.FailureOperationOpen)
+	require.Zero(t, w.writes)
+
+	change.KnownRuns = []string{"successor", "r1"}
+	done, err := do(w, update.SetRelease, change)
+	require.NoError(t, err)
+	require.Empty(t, done.KnownRuns)
+	end.KnownRuns = change.KnownRuns
+	_, err = do(w, update.WriteReport, end)
+	require.NoError(t, err)
+	require.Equal(t, "r1", w.site().Status.Run.RunID)
+}
+
+func TestARunThatCannotLookAtItsSiteKeepsTheRecordOfOneHalfWay(t *testing.T) {
+	t.Parallel()
+	for _, halfWay := range []bool{true, false} {
+		w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {
+			s.Status.Run = &v1alpha1.RunStatus{RunID: "lost", Phase: "RollingBack", Message: "The update to 2.0 failed."}
+			if halfWay {
+				s.Annotations = map[string]string{v1alpha1.AnnotationUpdateInProgress: "true"}
+			}
+		}))
+		_, err := do(w, update.WriteReport, update.Report{
+			Site: blog, RunID: "r1", Phase: update.PhaseCodeFailed, Message: "The Deployment cannot be read.", Finished: true, Blind: true,
+			Set: []update.Condition{{Type: v1alpha1.ConditionCodeUpdateFailed, Status: update.True, Reason: update.FailureForbidden, Message: "The Deployment cannot be read."}},
+		})
+		require.NoError(t, err)
+		site := w.site()
+		require.Equal(t, update.FailureForbidden, conditionOf(site, v1alpha1.ConditionCodeUpdateFailed).Reason)
+		require.Equal(t, halfWay, site.InProgress())
+		if halfWay {
+			require.Equal(t, []string{"lost", "RollingBack"}, []string{site.Status.Run.RunID, site.Status.Run.Phase})
+			require.Nil(t, conditionOf(site, v1alpha1.ConditionUpdating))
+		} else {
+			require.Equal(t, []string{"r1", "CodeUpdateFailed"}, []string{site.Status.Run.RunID, site.Status.Run.Phase})
+		}
+	}
+}
+
 func TestWhatAPersonSetByHandIsRemovedAsWell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testSite(func(s *v1alpha1.DrupalSite) {

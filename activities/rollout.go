@@ -42,7 +42,7 @@ func (a *Activities) WaitRollout(ctx context.Context, in update.RolloutWait) (up
 		site: site, release: in.Change.Release, uid: types.UID(in.Change.UID),
 		generation: in.Change.Generation, deadline: in.Deadline, notReady: in.AllowNotReady,
 	}
-	state := rolloutBeat{Text: "looking at the Deployment"}
+	state := rolloutBeat{Text: "looking at the Deployment", Seen: sightings{At: activity.GetInfo(ctx).ScheduledTime}}
 	if activity.HasHeartbeatDetails(ctx) {
 		_ = activity.GetHeartbeatDetails(ctx, &state) // Unreadable details only make the signs count anew.
 	}

@@ -90,6 +90,28 @@ func TestARolloutWaitsInTheOpenForTheClustersOwnControllers(t *testing.T) {
 	require.Equal(t, 2, w.writes, "the condition is written when it changes, and not with each look")
 }
 
+// No worker polled for an hour, and the deadline passed: the pods that start after that get the rest of it.
+func TestARolloutThatNobodyLookedAtInTimeIsGivenItsTime(t *testing.T) {
+	t.Parallel()
+	d := testDeployment("2.0", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
+	fresh := testReplicaSet(d, "blog-2", 2)
+	w := newWorld(t, testSite(), d, fresh, testPod(fresh, "blog-2-a"))
+	scheduled := time.Now()
+	w.clock.now = scheduled.Add(time.Hour)
+	w.clock.onWait = func(n int) {
+		if n == 20 {
+			late := w.deployment()
+			late.Status.AvailableReplicas = 1
+			require.NoError(t, w.client.Status().Update(t.Context(), late))
+		}
+	}
+	wait := waitFor2()
+	wait.Deadline = scheduled.Add(10 * time.Minute)
+	rollout, err := do(w, update.WaitRollout, wait)
+	require.NoError(t, err)
+	require.Equal(t, update.Rollout{State: update.RolloutComplete}, rollout)
+}
+
 func TestWaitRolloutSetsTheImageAgainTwiceAndThenGivesUp(t *testing.T) {
 	t.Parallel()
 	d := testDeployment("1.0")

@@ -21,12 +21,13 @@ var errNotAvailable = errors.New("the Deployment has no available pod")
 // VerifySite asks whether the site works at the release: the Deployment is available, Drupal bootstraps, no database
 // update is pending, no enabled module is without code, and, where a prober is set and the site has a URI, a page is served.
 func (a *Activities) VerifySite(ctx context.Context, q update.Question) (update.Answer, error) {
+	waited := a.listen(ctx)
 	for n := 1; ; n++ {
-		answer, err := a.verify(ctx, q)
-		if err != nil || answer.Outcome == update.Succeeded || answer.Reason == update.FailureDrushMissing || n == verifyLooks {
+		answer, err := a.verify(ctx, q, waited)
+		if err != nil || answer.Outcome == update.Succeeded || answer.Reason == update.FailureDrushMissing || n == verifyLooks || !timeToVerify(ctx) {
 			return answer, err
 		}
-		stop := beat(ctx, "looking again: "+answer.Message)
+		stop := waited.beat(ctx, "looking again: "+answer.Message)
 		err = a.pause(ctx, verifyPause)
 		stop()
 		if err != nil {
@@ -35,7 +36,14 @@ func (a *Activities) VerifySite(ctx context.Context, q update.Question) (update.
 	}
 }
 
-func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answer, error) {
+// timeToVerify tells whether another look can end before the attempt does. An attempt that is cut off leaves no verdict, and
+// would be made again and again.
+func timeToVerify(ctx context.Context) bool {
+	ends, limited := ctx.Deadline()
+	return !limited || time.Until(ends) > verifyPause+2*statusTimeout+pendingTimeout+probeTimeout
+}
+
+func (a *Activities) verify(ctx context.Context, q update.Question, waited *silence) (update.Answer, error) {
 	site, err := a.site(ctx, q.Site)
 	if err != nil {
 		return update.Answer{}, err
@@ -45,7 +53,7 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 		return update.Answer{}, err
 	}
 	if d == nil || !available(d) {
-		return update.Answer{}, tooLong(ctx, errNotAvailable)
+		return update.Answer{}, waited.tooLong(ctx, errNotAvailable)
 	}
 	p, err := a.partner(ctx, q)
 	if err != nil {
@@ -60,7 +68,7 @@ func (a *Activities) verify(ctx context.Context, q update.Question) (update.Answ
 	if p.lacksCode(ctx) {
 		return unwell(update.Failed, "an enabled module or theme has no code in the image"), nil
 	}
-	return a.servesPage(ctx, site.Spec.Runtime.URI)
+	return a.servesPage(ctx, site.Spec.Runtime.URI, waited)
 }
 
 // lacksCode asks for what Drush passes over in silence. An answer that does not come is no sign of anything, and keeps
@@ -71,11 +79,11 @@ func (p *partner) lacksCode(ctx context.Context) bool {
 }
 
 // servesPage asks for a page, where there is somebody to ask and an address to ask for.
-func (a *Activities) servesPage(ctx context.Context, uri string) (update.Answer, error) {
+func (a *Activities) servesPage(ctx context.Context, uri string, waited *silence) (update.Answer, error) {
 	if a.prober == nil || uri == "" {
 		return update.Answer{Outcome: update.Succeeded}, nil
 	}
-	defer beat(ctx, "asking for "+uri)()
+	defer waited.beat(ctx, "asking for "+uri)()
 	if err := a.prober.Probe(ctx, uri); err != nil {
 		return unwell(update.Failed, err.Error()), ctx.Err()
 	}

@@ -90,8 +90,13 @@ func (c *check) install() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if result.Outcome == update.Succeeded {
+	switch result.Outcome {
+	case update.Succeeded:
 		return true, c.set(update.ConditionInitialized, update.True, update.ReasonInstalled, "Drupal was installed.")
+	case update.Unknown:
+		return false, c.set(update.ConditionInitialized, update.Maybe, update.ReasonProbeFailed,
+			"It cannot be told whether Drupal was installed: "+sentence(result.Message))
+	case update.Failed:
 	}
 	return false, c.set(update.ConditionInitialized, update.False, update.ReasonInstallFailed, "The installation failed: "+sentence(result.Message))
 }

@@ -49,7 +49,7 @@ func (r *run) rollOut() (ending, error) {
 }
 
 func (r *run) set(release, uid string) (update.Change, error) {
-	change := update.Change{Site: r.site, Release: release, UID: uid, Known: r.known()}
+	change := update.Change{Site: r.site, Release: release, UID: uid, Known: r.known(), KnownRuns: r.knownRuns()}
 	result, err := call(r.steady, quick(), fmt.Sprintf("set the Deployment's image to %s", release), update.SetRelease, change)
 	if err == nil && !result.Replaced {
 		r.change = result
@@ -167,6 +167,8 @@ func (r *run) bringUp(release string, allowNotReady bool) (*fault, error) {
 			return nil, err
 		case rollout.State == update.RolloutComplete:
 			return nil, nil
+		case rollout.State == update.RolloutSuspended:
+			return &fault{update.ReasonSuspended, rollout.Message}, nil
 		case rollout.State == update.RolloutReplaced && again < mostReplacements && r.followsDeployment():
 			continue
 		}
@@ -211,7 +213,7 @@ func (r *run) finish() (ending, error) {
 	if err := r.write(headline(update.PhaseSucceeded, message), report); err != nil {
 		return ending{}, err
 	}
-	r.control.target = r.target
+	r.control.target, r.closed = r.target, true
 	return ending{phase: update.PhaseSucceeded, message: message}, nil
 }
 

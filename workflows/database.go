@@ -98,6 +98,9 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	}
 	r.operations++
 	operation := update.OperationID(r.id, r.operations)
+	if r.since("distinct-operation-id") {
+		operation = update.DistinctOperationID(r.id, r.operations)
+	}
 	err := r.enter(update.PhaseUpdatingDatabase, "Updating the database under maintenance mode.", func(report *update.Report) {
 		report.Set = []update.Condition{condition}
 		report.Operation, report.Unsecured = &operation, !r.state.Settings.Backup
@@ -123,7 +126,7 @@ func (r *run) settleUpdate(operation string, mustExist, fresh bool) (ending, err
 	}
 	result, err := r.attempt(update.Operation{Kind: update.OperationUpdate, RunID: operation, Release: r.target, MustExist: mustExist})
 	switch {
-	case siteGone(err):
+	case siteGone(err), behind(err):
 		return ending{}, err
 	case overtaken(err):
 		return r.notBegun()
@@ -169,28 +172,48 @@ func (r *run) databaseUpdated(result update.OperationResult) (ending, error) {
 // cronLimit ends a suspension of CronJobs that has lost its own, shorter deadline.
 const cronLimit = 10 * time.Minute
 
-// untouched ends a database step that failed before it changed anything: the code goes back, the database stays. From
-// here on the operation is settled: a run that takes over only has a rollback to finish, and never begins updatedb.
+// untouched ends a database step that failed before it changed anything: the code goes back, the database stays.
 func (r *run) untouched(operation string, result update.OperationResult) (ending, error) {
 	message := fmt.Sprintf("The database update to %s failed before it changed anything: %s", r.target, sentence(result.Message))
+	if result.Step == update.StepParameters && r.since("refused-before-it-began") { // there is no record that a Job could put back
+		operation = ""
+	}
+	return r.undoUntouched(operation, message, result)
+}
+
+// undoUntouched puts maintenance mode and code back after such an operation. It stays open until that is done, where it has a
+// journal: a run that takes over goes on with that. Without one there is only a rollback to finish. updatedb is begun by neither.
+func (r *run) undoUntouched(operation, message string, result update.OperationResult) (ending, error) {
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
+	open := ""
+	if operation != "" && r.state.Settings.Backup && r.since("open-until-lifted") {
+		open, r.asBefore = operation, true
+	}
 	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
-		report.Releases, report.Operation = &releases, new(string)
+		report.Releases, report.Operation = &releases, &open
 		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
 		report.Step, report.Maintenance = result.Step, result.Maintenance
 	})
 	if err != nil {
 		return ending{}, err
 	}
-	r.state.Releases, r.state.Operation = releases, ""
+	r.state.Releases, r.state.Operation = releases, open
 	if !r.state.Settings.Backup {
-		if result.Maintenance == "" {
+		if r.leftClosed(result) {
 			return r.restoreFailed(message, "maintenance mode could not be put back.", true)
 		}
 		operation = ""
 	}
 	return r.backOnDatabase(operation, update.ReasonUntouched, message, false)
+}
+
+// leftClosed tells whether an operation that is the only one to know how the site was has left it in maintenance mode.
+func (r *run) leftClosed(result update.OperationResult) bool {
+	if !r.since("recorded-flag") {
+		return result.Maintenance == ""
+	}
+	return result.Recorded != "" && result.Maintenance != result.Recorded
 }
 
 // undoDatabase follows a failed database update, by the site's policy. A second updatedb never runs on a half-updated
@@ -248,10 +271,9 @@ func (r *run) unlessBegun(operation, why string) (end ending, settled bool, err 
 // restore puts the backup back with the image that made it, then the code.
 func (r *run) restore(operation, message string, began bool) (ending, error) {
 	result, err := r.insist(update.OperationRestore, operation, r.target)
-	if err != nil && siteGone(err) {
-		return ending{}, err
-	}
 	switch {
+	case siteGone(err), behind(err):
+		return ending{}, err
 	case err != nil:
 		return r.restoreFailed(message, "the restore failed as well: "+sentence(explain(err)), false)
 	case result.Step == update.StepTooLate:
@@ -368,6 +390,9 @@ func (r *run) resumeOperation() (ending, error) {
 	r.state.Settings.Backup = !r.state.Unsecured
 	if target := r.state.Releases.Target; target != "" {
 		r.target, r.control.target = target, target
+	}
+	if r.state.LastPhase == update.PhaseRollingBack && r.state.DatabaseFailed == update.ReasonUntouched {
+		return r.undoUntouched(operation, r.state.LastMessage, update.OperationResult{})
 	}
 	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
 		return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)

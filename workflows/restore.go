@@ -105,12 +105,12 @@ func (r *run) rewind(c chosen) (update.Done, error) {
 		Kind: update.OperationRewind, RunID: c.operation, Source: c.backup, NoSafetyBackup: c.noSafetyBackup, Held: c.held,
 	})
 	switch {
-	case siteGone(err):
+	case siteGone(err), behind(err):
 		return update.Done{}, err
 	case err != nil:
 		return r.halfPutBack(c, explain(err))
 	case result.Outcome == update.Failed && !result.Touched:
-		return r.notPutBack(c, result.Message, true)
+		return r.notPutBack(c, result.Message, result.Step != update.StepParameters || !r.since("refused-before-it-began"))
 	case result.Outcome == update.Failed:
 		return r.halfPutBack(c, result.Message)
 	case result.Outcome != update.Succeeded:

@@ -29,7 +29,7 @@ func (r *run) abort() (ending, error) {
 	message := fmt.Sprintf("The update to %s was aborted.", r.target)
 	failed := []update.Condition{codeFailed(update.ReasonAborted, message)}
 	failsafe := r.state.Releases.Failsafe
-	if !r.marked || r.unchanged || failsafe == "" || failsafe == r.target {
+	if !r.marked || r.unchanged || (r.closed && r.since("abort-after-an-end")) || failsafe == "" || failsafe == r.target {
 		return r.stay(update.PhaseAborted, failed)
 	}
 	return r.goBack(update.PhaseAborted, failed)
@@ -54,11 +54,17 @@ func (r *run) goBack(phase update.Phase, conditions []update.Condition) (ending,
 	if err != nil {
 		return ending{}, err
 	}
-	if found != nil {
-		return r.rollbackFailed(*condition, *found)
-	}
-	condition.Message = fmt.Sprintf("%s Rolled back to %s.", condition.Message, failsafe)
 	releases.Serving = failsafe
+	switch {
+	case found == nil:
+		condition.Message = fmt.Sprintf("%s Rolled back to %s.", condition.Message, failsafe)
+	case found.reason != update.ReasonSuspended || !r.since("suspended-rollback"):
+		return r.rollbackFailed(*condition, *found)
+	case condition.Reason == update.FailureNoAnswer: // for want of pods: that was no verdict either
+		return r.leave(update.PhaseSuspended, sentence(found.message)+" The update starts again when the Deployment runs.")
+	default:
+		condition.Message = fmt.Sprintf("%s The image is set back to %s, which nobody could look at: %s", condition.Message, failsafe, sentence(found.message))
+	}
 	return r.conclude(phase, releases, conditions...)
 }
 
@@ -161,6 +167,7 @@ func (r *run) conclude(phase update.Phase, releases update.Releases, conditions 
 	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
+	r.closed = true
 	return ending{phase: phase, message: message}, nil
 }
 
@@ -188,6 +195,7 @@ func (r *run) leave(phase update.Phase, message string) (ending, error) {
 	if err := r.write(headline(phase, message), report); err != nil {
 		return ending{}, err
 	}
+	r.closed = true
 	return ending{phase: phase, message: message}, nil
 }
 

@@ -36,6 +36,10 @@ type run struct {
 	unchanged bool
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
+	// asBefore is set while the open operation is known to have left the database as it was.
+	asBefore bool
+	// closed is set once the run has taken its mark off the site again, in this pass or an earlier one.
+	closed bool
 	// job is the newest Job that ran an operation; empty while there is none.
 	job string
 	// backup is the backup that the operation of this pass took; nil while none is known.
@@ -79,7 +83,7 @@ func (r *run) inspect() (gone bool, err error) {
 	r.state, r.site = state, state.Site
 	r.from, r.target = state.Releases.Serving, state.Release
 	r.control.target, r.control.retarget = state.Release, ""
-	r.updated, r.backup = nil, nil
+	r.updated, r.backup, r.asBefore = nil, nil, false
 	r.change = update.Change{Site: r.site, UID: state.Workload.UID}
 	r.progress.From, r.progress.Target = r.from, r.target
 	return false, nil
@@ -161,13 +165,18 @@ func (r *run) goOnAnew() (ending, error) {
 	if r.control.aborted {
 		return r.abort()
 	}
+	return ending{}, r.anew()
+}
+
+// anew ends this execution and begins another one of the same run.
+func (r *run) anew() error {
 	request := update.Request{Site: r.site, Paused: r.control.paused}
-	return ending{}, workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, request)
+	return workflow.NewContinueAsNewError(r.ctx, update.UpdateSiteWorkflow, request)
 }
 
 // mark says on the resource that a run changes the site.
 func (r *run) mark() (ending, error) {
-	r.marked = true
+	r.marked, r.closed = true, false
 	if frozen(r.state) && r.since(cronFirst) { // they were left suspended for a person, who says by a retry that the site is mended
 		if err := r.resumeCron(); err != nil {
 			return ending{}, err
@@ -233,8 +242,14 @@ func (r *run) report(phase update.Phase, message string) update.Report {
 	r.describe(phase, message)
 	return update.Report{
 		Site: r.site, WorkflowID: r.site.UpdateID(), RunID: workflow.GetInfo(r.ctx).WorkflowExecution.RunID, Phase: phase, Message: message,
-		Known: r.known(),
+		Known: r.known(), KnownRuns: r.knownRuns(),
 	}
+}
+
+// knownRuns are the runs that the newest record on the resource may be of. Where it is of another one, that has changed the
+// site behind this run's back, which was terminated and then reset.
+func (r *run) knownRuns() []string {
+	return []string{r.state.LastRunID, workflow.GetInfo(r.ctx).WorkflowExecution.RunID, r.id}
 }
 
 // known is the operation that this run knows to be open. A run that was reset to a point before its operation does not

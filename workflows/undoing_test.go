@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -194,4 +195,218 @@ func TestAPauseDuringTheDatabaseUpdateDoesNotHoldItsUndoing(t *testing.T) {
 	w.before["RunOperation"] = func() { env.SignalWorkflow(update.SignalPause, nil) }
 	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site()})
 	require.True(t, w.lifted, "the site stays in maintenance mode until somebody sends resume")
+}
+
+// untouchedAt is how an update ends that its script gave up before updatedb.
+func untouchedAt(step string) update.OperationResult {
+	return update.OperationResult{Outcome: update.Failed, Step: step, Message: "the volume is full"}
+}
+
+func TestAnUntouchedDatabaseStaysOpenUntilTheSiteIsOutOfMaintenanceMode(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate] = untouchedAt("backup")
+	var lost update.State
+	w.nth("WaitRollout", 2, func() { lost = w.state })
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
+	require.Equal(t, "r1", lost.Workload.Release, "looked at while the code went back")
+	require.Equal(t, w.ran[0].RunID, lost.Operation)
+	require.Equal(t, []update.OperationKind{update.OperationUpdate, update.OperationLift}, w.kinds())
+
+	// The same run, lost at that moment.
+	again := newWorld()
+	again.state = lost
+	again.conditions[update.ConditionDBUpdatesFailed] = update.Condition{Type: update.ConditionDBUpdatesFailed, Reason: update.ReasonUntouched}
+	_, err = again.run(t)
+	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
+	require.Equal(t, []update.OperationKind{update.OperationLift}, again.kinds(), "neither updatedb nor a restore")
+	require.Equal(t, lost.Operation, again.ran[0].RunID)
+	require.Equal(t, map[string]string{update.ConditionDBUpdatesFailed: update.ReasonUntouched}, again.reasons())
+	require.Equal(t, lost.LastMessage+" The site serves r1 on the database as it was before.", again.state.LastMessage)
+	again.orderly(t)
+}
+
+func TestAnUntouchedDatabaseThatCannotBeOpenedKeepsItsReleaseToGoBackTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate] = untouchedAt("backup")
+	w.failing["ResumeCron"] = fatal(update.FailureForbidden)
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
+	require.Equal(t, "r1", w.state.Releases.Failsafe, "the database is as it was, and r1 fits it")
+}
+
+func TestWhatWasRefusedBeforeItBeganNeedsNoJobToPutBack(t *testing.T) {
+	t.Parallel()
+	refused := untouchedAt(update.StepParameters)
+	w := newWorld()
+	w.pending["r2"] = []update.Pending{some("m_update_1")}
+	w.ops[update.OperationUpdate], w.ops[update.OperationLift] = refused, refused
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
+	require.Equal(t, []update.OperationKind{update.OperationUpdate}, w.kinds())
+	w.orderly(t)
+
+	w = newSettledWorld()
+	w.ops[update.OperationRewind], w.ops[update.OperationLift] = refused, refused
+	a := w.restore(t, old)
+	require.Equal(t, string(update.PhaseNotRewound), a.done.Failure)
+	require.Equal(t, []update.OperationKind{update.OperationRewind}, w.kinds())
+	require.Equal(t, "resumed", w.cron)
+}
+
+func TestWithoutBackupsTheScriptsRecordTellsWhetherTheSiteIsOpen(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, recorded, flag string
+		end                  update.Phase
+	}{
+		{"it was open, and is", "0", "0", update.PhaseRestored},
+		{"it was closed by its owner, and is", "1", "1", update.PhaseRestored},
+		{"it was open, and could not be opened", "0", "1", update.PhaseRestoreFailed},
+		{"it was open, and cannot be asked any more", "0", "", update.PhaseRestoreFailed},
+		{"it was never closed", "", "", update.PhaseRestored},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.state.Settings.Backup = false
+			w.pending["r2"] = []update.Pending{some("m_update_1")}
+			result := untouchedAt("maintenance")
+			result.Recorded, result.Maintenance = tc.recorded, tc.flag
+			w.ops[update.OperationUpdate] = result
+			_, err := w.run(t)
+			require.Equal(t, tc.end, phaseOf(t, err))
+		})
+	}
+}
+
+func TestARollbackOfASiteThatIsScaledToZero(t *testing.T) {
+	t.Parallel()
+	broken := []update.Answer{{Outcome: update.Failed, Message: "broken"}}
+	for _, tc := range []struct {
+		name    string
+		prepare func(*world)
+		phase   update.Phase
+		reasons map[string]string
+		failed  string
+	}{
+		{
+			"the target was broken", func(w *world) { w.caches["r2"] = broken },
+			update.PhaseRolledBack, map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed}, "r2",
+		},
+		{
+			"no pod was there to be asked", func(w *world) {
+				w.before["RebuildCaches"] = func() { w.failing["RebuildCaches"] = fatal(update.FailureNoAnswer) }
+			},
+			update.PhaseSuspended, map[string]string{}, "",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.rollouts["r1"] = update.Rollout{State: update.RolloutSuspended, Message: "the Deployment is scaled to zero"}
+			tc.prepare(w)
+			_, err := w.run(t)
+			if tc.failed != "" {
+				require.Equal(t, tc.phase, phaseOf(t, err))
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tc.phase, w.state.LastPhase)
+			require.Equal(t, tc.reasons, w.reasons())
+			require.Equal(t, tc.failed, w.state.Releases.Failed)
+			require.Equal(t, []string{"r1", "r1"}, []string{w.state.Workload.Release, w.state.Releases.Serving})
+			require.Contains(t, w.state.LastMessage, "scaled to zero")
+			require.False(t, w.state.InProgress)
+		})
+	}
+}
+
+func TestARunThatCannotLookAtASiteHalfWayLeavesItsRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.InProgress, w.state.LastPhase, w.state.LastMessage = true, update.PhaseRollingBack, "The update to r2 failed."
+	w.state.Releases.Target, w.state.Releases.Failed, w.state.Workload.Release = "r2", "r2", "r2"
+	w.conditions[update.ConditionCodeUpdateFailed] = update.Condition{Type: update.ConditionCodeUpdateFailed, Reason: update.ReasonVerifyFailed}
+	w.failing["Inspect"] = fatal(update.FailureForbidden)
+	_, err := w.run(t)
+	require.Equal(t, update.PhaseCodeFailed, phaseOf(t, err))
+	require.Equal(t, update.PhaseRollingBack, w.state.LastPhase)
+	require.Equal(t, update.FailureForbidden, w.conditions[update.ConditionCodeUpdateFailed].Reason)
+	delete(w.failing, "Inspect")
+	_, err = w.run(t)
+	require.Equal(t, update.PhaseRolledBack, phaseOf(t, err))
+	require.Equal(t, "r1", w.state.Workload.Release)
+}
+
+// A run that was terminated is followed by another, and then reset: it comes back with what it knew before.
+func TestARunThatIsResetAfterAnotherOneLooksAgain(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"WriteReport", "SetRelease"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.nth(step, 1, func() {
+				w.state.Release, w.state.Workload.Release, w.state.LastRunID = "r3", "r3", "successor"
+				w.state.Releases = update.Releases{Serving: "r3", Failsafe: "r3", Target: "r3"}
+				w.state.InProgress, w.state.LastPhase = false, update.PhaseSucceeded
+			})
+			_, err := w.run(t)
+			require.NoError(t, err)
+			require.Empty(t, w.history, "r2 is older than the database by now")
+			require.Equal(t, "r3", w.state.Releases.Serving)
+			w.orderly(t)
+		})
+	}
+}
+
+func TestAnAbortWhileTheNextTargetWaitsForItsWindowChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	_, _ = w.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		w.nth("VerifySite", 1, func() {
+			w.state.Release, w.state.OpensIn = "r3", 3*time.Hour
+			env.SignalWorkflow(update.SignalRetarget, update.Retarget{Release: "r3"})
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(update.SignalAbort, nil) }, time.Hour)
+		})
+	})
+	require.Equal(t, update.PhaseAborted, w.state.LastPhase)
+	require.Equal(t, []string{"r2"}, w.history)
+	require.Equal(t, "r2", w.state.Releases.Serving)
+	require.NotContains(t, w.state.LastMessage, "Rolled back")
+}
+
+func TestAnInstallationWithoutAVerdictIsNoFailedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.state.Initialized, w.state.InstallProfile, w.state.Release = false, "minimal", "r1"
+	w.install = []update.Installed{{State: update.InstallEmpty}}
+	w.ops[update.OperationInstall] = update.OperationResult{Message: "the Job vanished"}
+	env := w.environment(20 * time.Second)
+	env.ExecuteWorkflow(update.CheckSiteWorkflow, update.CheckRequest{Site: site()})
+	c := w.conditions[update.ConditionInitialized]
+	require.Equal(t, []string{update.Maybe, update.ReasonProbeFailed}, []string{c.Status, c.Reason})
+}
+
+func TestARunThatIsSentElsewhereAgainAndAgainGoesOnInAnotherExecution(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	env := w.environment(20 * time.Second)
+	w.nth("WaitRollout", 1, func() {
+		w.state.Release = "r3"
+		env.SetContinueAsNewSuggested(true)
+		env.SignalWorkflow(update.SignalRetarget, update.Retarget{Release: "r3"})
+	})
+	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site()})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, env.GetWorkflowError(), &again)
+	require.True(t, w.state.InProgress, "the site says that a run is open")
+	_, err := w.run(t)
+	require.NoError(t, err)
+	require.Equal(t, []string{"r2", "r3"}, w.history)
+	w.orderly(t)
 }

@@ -38,6 +38,9 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 		end.from, end.target = r.from, r.target
 		last = end
 		if end.again || r.wantedAgain(end) {
+			if r.grown() {
+				return update.Summary{}, r.anew()
+			}
 			continue
 		}
 		r.describe(end.phase, end.message)
@@ -116,36 +119,41 @@ func (r *run) wantedAgain(end ending) bool {
 	return r.control.woken != r.seen
 }
 
+// grown tells whether the history of a run has become so long that its next pass belongs into another execution: whoever
+// sends a new target every minute must not bring it to Temporal's limit. All that a pass has to know is on the resource.
+func (r *run) grown() bool {
+	if !workflow.GetInfo(r.ctx).GetContinueAsNewSuggested() || r.state.Operation != "" || !r.since("passes-in-many-executions") {
+		return false
+	}
+	settle(r.steady)
+	return !r.control.aborted && !r.cancelled()
+}
+
 // lost ends a run in which a step could not be carried out at all: the site is gone, or something permanent is wrong.
 func (r *run) lost(err error) ending {
 	if siteGone(err) {
 		return r.gone()
 	}
 	message := sentence(explain(err))
-	phase := update.PhaseCodeFailed
+	phase, conditions := update.PhaseCodeFailed, []update.Condition{codeFailed(failureType(err), message)}
 	if r.state.Operation != "" {
-		phase = update.PhaseRestoreFailed
+		phase, conditions[0] = update.PhaseRestoreFailed, databaseFailed(update.ReasonRestoreFailed, message)
 	}
 	report := r.report(phase, message)
-	if r.target == "" {
-		report.Known = nil // of a site that could not be looked at, nothing is known
-	}
 	report.Finished = true
 	report.Event = &update.Event{Warning: true, Reason: string(phase), Message: message}
-	condition := codeFailed(failureType(err), message)
-	if r.state.Operation != "" {
-		condition = databaseFailed(update.ReasonRestoreFailed, message)
-	}
-	report.Set = []update.Condition{condition}
-	if r.target != "" { // of a site that could not be looked at, nothing is overwritten and no mark is taken away
+	if r.target == "" { // of a site that could not be looked at, nothing is known, nothing is overwritten and no mark is taken away
+		report.Blind, report.Known, report.KnownRuns = true, nil, nil
+	} else {
 		releases := r.state.Releases
 		releases.Target, releases.Failed = r.target, r.target
-		if r.state.Operation != "" && r.state.Restoring == "" { // the old code must not meet this database any more
+		if r.state.Operation != "" && r.state.Restoring == "" && !r.asBefore { // the old code must not meet this database any more
 			releases.Serving, releases.Failsafe = cmp.Or(r.change.Release, r.target), ""
-			report.Set, report.Backup = append(report.Set, r.outcomeUnknown()), r.backup
+			conditions, report.Backup = append(conditions, r.outcomeUnknown()), r.backup
 		}
 		report.Releases, report.Operation, report.InProgress = &releases, new(string), update.MarkClear
 	}
+	report.Set = conditions
 	if err := r.write(headline(phase, message), report); err != nil {
 		workflow.GetLogger(r.steady).Warn("the end of the run could not be recorded", "error", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -165,14 +166,14 @@ func bind[In, Out any](env *testsuite.TestWorkflowEnvironment, w *world, op upda
 func (w *world) register(env *testsuite.TestWorkflowEnvironment) {
 	bind(env, w, update.Inspect, func(context.Context, update.Site) (update.State, error) { return w.inspect(), nil })
 	bind(env, w, update.WriteReport, func(_ context.Context, r update.Report) (update.None, error) {
-		if err := w.operationKnown(r.Known, r.Operation); err != nil {
+		if err := w.known(r.Known, r.Operation, r.KnownRuns); err != nil {
 			return update.None{}, err
 		}
 		w.report(r)
 		return update.None{}, nil
 	})
 	bind(env, w, update.SetRelease, func(_ context.Context, c update.Change) (update.Change, error) {
-		if err := w.operationKnown(c.Known, nil); err != nil {
+		if err := w.known(c.Known, nil, c.KnownRuns); err != nil {
 			return c, err
 		}
 		return w.set(c), nil
@@ -242,13 +243,16 @@ func (w *world) inspect() update.State {
 	return state
 }
 
-// operationKnown refuses as the activities do.
-func (w *world) operationKnown(known, next *string) error {
+// known refuses as the activities do.
+func (w *world) known(operation, next *string, runs []string) error {
 	open := w.state.Operation
-	if open == "" || known == nil || *known == open || (next != nil && *next == open) {
-		return nil
+	if open != "" && operation != nil && *operation != open && (next == nil || *next != open) {
+		return fatal(update.FailureOperationOpen)
 	}
-	return fatal(update.FailureOperationOpen)
+	if w.state.LastRunID != "" && len(runs) > 0 && !slices.Contains(runs, w.state.LastRunID) {
+		return fatal(update.FailureOperationOpen)
+	}
+	return nil
 }
 
 func (w *world) set(c update.Change) update.Change {
@@ -269,6 +273,9 @@ func (w *world) report(r update.Report) {
 	}
 	for _, c := range r.Set {
 		w.conditions[c.Type] = c
+	}
+	if r.Blind && w.state.InProgress {
+		r.Phase, r.Finished = "", false
 	}
 	for _, kind := range r.Remove {
 		delete(w.conditions, kind)

@@ -25,8 +25,8 @@ const (
 	// FailureReplaced: the Deployment's pod template carries another release than the one that was rolled out: it was made
 	// anew, or somebody set another image. No pod of the release will come.
 	FailureReplaced = "ReleaseReplaced"
-	// FailureOperationOpen: the resource names a database operation that the caller does not know of, as after a reset of
-	// its workflow to a point before that. Nothing was written; the caller looks again and settles the operation first.
+	// FailureOperationOpen: the resource names a database operation, or a run, that the caller does not know of, as after a
+	// reset of its workflow to a point before that. Nothing was written; the caller looks again and goes by what it finds.
 	FailureOperationOpen = "OperationOpen"
 )
 
@@ -46,6 +46,8 @@ const (
 	ReasonVerifyFailed = "VerifyFailed"
 	// ReasonOverruled: somebody else keeps setting another image.
 	ReasonOverruled = "ImageOverruled"
+	// ReasonSuspended: the Deployment is paused or scaled to zero, so that a release that was put back could not be looked at.
+	ReasonSuspended = "Suspended"
 	// ReasonRollbackFailed: the rollback failed as well.
 	ReasonRollbackFailed = "RollbackFailed"
 	// ReasonAborted: a person ended the run.

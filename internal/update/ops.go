@@ -74,9 +74,15 @@ type Report struct {
 	Step string `json:"step,omitempty"`
 	// Known is the operation that the run knows to be open, empty if none. Where the resource names another one, the report
 	// is refused with FailureOperationOpen; nil is not compared.
-	Known       *string `json:"known,omitempty"`
-	Maintenance string  `json:"maintenance,omitempty"`
-	Event       *Event  `json:"event,omitempty"`
+	Known *string `json:"known,omitempty"`
+	// KnownRuns are the runs that the newest record on the resource may be of: this one, and the last that it saw there. Where
+	// it is of another one, the report is refused as well; without any it is not compared.
+	KnownRuns   []string `json:"knownRuns,omitempty"`
+	Maintenance string   `json:"maintenance,omitempty"`
+	Event       *Event   `json:"event,omitempty"`
+	// Blind says that the run could not look at the site: the record of one that is half way stays, so that the next run goes on
+	// with what that says.
+	Blind bool `json:"blind,omitempty"`
 	// OnlyIdle skips the write when the annotation updateInProgress is set: a check never overrules a run.
 	OnlyIdle bool `json:"onlyIdle,omitempty"`
 }
@@ -116,8 +122,9 @@ type Change struct {
 	Generation int64  `json:"generation,omitempty"`
 	// Replaced is set in the result when the Deployment has another UID than asked for; nothing was written then.
 	Replaced bool `json:"replaced,omitempty"`
-	// Known is as in Report.
-	Known *string `json:"known,omitempty"`
+	// Known and KnownRuns are as in Report.
+	Known     *string  `json:"known,omitempty"`
+	KnownRuns []string `json:"knownRuns,omitempty"`
 }
 
 // RolloutWait asks for the end of a rollout.
@@ -214,6 +221,8 @@ type Installed struct {
 
 // Steps of an operation that decide what follows; the script has more.
 const (
+	// StepParameters: the operation was refused before it did anything.
+	StepParameters = "parameters"
 	// StepBackup: the backup was to be made; after it the database is touched.
 	StepBackup = "backup"
 	// StepNothingToRestore: the backup volume holds no note that updatedb began.
@@ -290,10 +299,12 @@ type OperationResult struct {
 	// Touched is false only when it is proven that the database is as it was.
 	Touched bool `json:"touched,omitempty"`
 	// Maintenance is the flag as last read: "0", "1" or empty for unknown.
-	Maintenance string  `json:"maintenance,omitempty"`
-	Backup      *Backup `json:"backup,omitempty"`
-	Message     string  `json:"message,omitempty"`
-	Job         string  `json:"job,omitempty"`
+	Maintenance string `json:"maintenance,omitempty"`
+	// Recorded is what the flag was before the operation switched maintenance mode on; empty where it did not come so far.
+	Recorded string  `json:"recorded,omitempty"`
+	Backup   *Backup `json:"backup,omitempty"`
+	Message  string  `json:"message,omitempty"`
+	Job      string  `json:"job,omitempty"`
 	// Pending is the number of updates that a preflight found, or that are known to be left after an update; 0 also where it is not known.
 	Pending int `json:"pending,omitempty"`
 }
