@@ -107,17 +107,17 @@ func TestTheOperationThatPutsABackupBackIsRemembered(t *testing.T) {
 	operation, none := "r1", ""
 	twice(w, update.WriteReport, update.Report{
 		Site: blog, RunID: "r1", Phase: update.PhaseRewinding, Message: "Putting it back.", Started: true, InProgress: update.MarkSet,
-		Operation: &operation, Restoring: "old",
+		Operation: &operation, Restoring: "old", Journal: "notes",
 	})
 	run := w.site().Status.Run
-	require.Equal(t, []string{"r1", "old"}, []string{run.Operation, run.Restoring})
+	require.Equal(t, []string{"r1", "old", "notes"}, []string{run.Operation, run.Restoring, run.Journal})
 	require.NotNil(t, run.MaintenanceSince)
 	twice(w, update.WriteReport, update.Report{Site: blog, RunID: "r2", Phase: update.PhaseRewinding, Message: "Going on."})
 	run = w.site().Status.Run
-	require.Equal(t, []string{"r2", "r1", "old"}, []string{run.RunID, run.Operation, run.Restoring}, "a recovery run goes on with it")
+	require.Equal(t, []string{"r2", "r1", "old", "notes"}, []string{run.RunID, run.Operation, run.Restoring, run.Journal}, "a recovery run goes on with it")
 	twice(w, update.WriteReport, update.Report{Site: blog, RunID: "r2", Phase: update.PhaseRewound, Message: "Done.", Finished: true, InProgress: update.MarkClear, Operation: &none})
 	run = w.site().Status.Run
-	require.Empty(t, run.Operation+run.Restoring)
+	require.Empty(t, run.Operation+run.Restoring+run.Journal)
 	require.Nil(t, run.MaintenanceSince)
 	require.False(t, w.site().InProgress())
 }

@@ -174,9 +174,9 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 
 // changeOperation writes the unsettled operation, and what goes with it.
 func changeOperation(run *v1alpha1.RunStatus, r update.Report) {
-	run.Operation, run.Unsecured, run.Restoring = *r.Operation, r.Unsecured, r.Restoring
+	run.Operation, run.Unsecured, run.Restoring, run.Journal = *r.Operation, r.Unsecured, r.Restoring, r.Journal
 	if run.Operation == "" {
-		run.Unsecured, run.Restoring = false, ""
+		run.Unsecured, run.Restoring, run.Journal = false, "", ""
 	}
 }
 
@@ -186,7 +186,8 @@ func takeOver(before *v1alpha1.RunStatus, runID string) *v1alpha1.RunStatus {
 		return &v1alpha1.RunStatus{RunID: runID}
 	}
 	return &v1alpha1.RunStatus{
-		RunID: runID, Operation: before.Operation, Unsecured: before.Unsecured, Restoring: before.Restoring, MaintenanceSince: before.MaintenanceSince,
+		RunID: runID, Operation: before.Operation, Unsecured: before.Unsecured, Restoring: before.Restoring, Journal: before.Journal,
+		MaintenanceSince: before.MaintenanceSince,
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -83,7 +84,7 @@ func (r *run) insist(kind update.OperationKind, operation, release string) (upda
 // a backup that is there already is used, and a restore begins again with its backup.
 func (r *run) insistOn(o update.Operation) (update.OperationResult, error) {
 	o.Site, o.Release, o.From, o.Timeout = r.site, r.target, r.target, r.state.Settings.DatabaseTimeout
-	o.BackupName = update.RequestedBackupName(r.site, r.target, o.RunID)
+	o.BackupName = cmp.Or(o.BackupName, update.RequestedBackupName(r.site, r.target, o.RunID))
 	return r.untilKnown(o.Kind, func(n int) (update.OperationResult, error) {
 		o.Attempt = n
 		return r.operate(r.steady, o, 2*o.Timeout)

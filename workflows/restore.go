@@ -23,8 +23,8 @@ func RestoreSite(ctx workflow.Context, req update.RestoreRequest) (update.Done, 
 
 // chosen is the restore of a backup that a person chose.
 type chosen struct {
-	// operation names its Jobs.
-	operation string
+	// operation names its Jobs, journal its notes and its safety backup.
+	operation, journal string
 	// backup is what is put back, of the release, where that is known.
 	backup, release string
 	noSafetyBackup  bool
@@ -60,7 +60,10 @@ func (r *run) restoreChosen(req update.RestoreRequest) (update.Done, error) {
 	if err := r.gate(r.ctx); err != nil || r.control.aborted {
 		return refused("it was given up before it began")
 	}
-	c := chosen{operation: r.id, backup: found.Name, release: found.Release, noSafetyBackup: req.NoSafetyBackup, held: r.held()}
+	c := chosen{
+		operation: r.id, journal: update.RequestedBackupName(r.site, r.target, r.id),
+		backup: found.Name, release: found.Release, noSafetyBackup: req.NoSafetyBackup, held: r.held(),
+	}
 	if err := r.beginRestore(c); err != nil {
 		return update.Done{}, err
 	}
@@ -77,12 +80,12 @@ func (r *run) beginRestore(c chosen) error {
 	r.marked = true
 	message := fmt.Sprintf("Putting the backup %s back, under maintenance mode.", c.backup)
 	report := r.report(update.PhaseRewinding, message)
-	report.Started, report.InProgress, report.Operation, report.Restoring = true, update.MarkSet, &c.operation, c.backup
+	report.Started, report.InProgress, report.Operation, report.Restoring, report.Journal = true, update.MarkSet, &c.operation, c.backup, c.journal
 	report.Event = &update.Event{Reason: "RestoreStarted", Message: message}
 	if err := r.write("mark the site as being restored", report); err != nil {
 		return err
 	}
-	r.state.Operation, r.state.Restoring = c.operation, c.backup
+	r.state.Operation, r.state.Restoring, r.state.Journal = c.operation, c.backup, c.journal
 	return nil
 }
 
@@ -102,7 +105,7 @@ func (r *run) putBack(c chosen, fresh bool) (update.Done, error) {
 // rewind runs the one operation, and goes by its verdict.
 func (r *run) rewind(c chosen) (update.Done, error) {
 	result, err := r.insistOn(update.Operation{
-		Kind: update.OperationRewind, RunID: c.operation, Source: c.backup, NoSafetyBackup: c.noSafetyBackup, Held: c.held,
+		Kind: update.OperationRewind, RunID: c.operation, BackupName: c.journal, Source: c.backup, NoSafetyBackup: c.noSafetyBackup, Held: c.held,
 	})
 	switch {
 	case siteGone(err), behind(err):
@@ -123,7 +126,7 @@ func (r *run) rewind(c chosen) (update.Done, error) {
 func (r *run) openOn(c chosen) (update.Done, error) {
 	pending, found, err := r.fits()
 	if err == nil && found == nil {
-		found, err = r.liftRewind(c.operation, true)
+		found, err = r.liftRewind(c, true)
 	}
 	switch {
 	case err != nil:
@@ -136,9 +139,9 @@ func (r *run) openOn(c chosen) (update.Done, error) {
 
 // liftRewind puts maintenance mode and CronJobs back as they were, from the journal of a rewind. began says that the database is
 // known to have been replaced, and the flag to have been recorded.
-func (r *run) liftRewind(operation string, began bool) (*fault, error) {
-	if operation != "" {
-		result, err := r.insistOnLift(operation)
+func (r *run) liftRewind(c chosen, began bool) (*fault, error) {
+	if c.operation != "" {
+		result, err := r.insistOnLift(c)
 		if err != nil {
 			return r.orGone(err)
 		}
@@ -153,10 +156,10 @@ func (r *run) liftRewind(operation string, began bool) (*fault, error) {
 }
 
 // insistOnLift lifts by the rewind's own journal. What that tells of the safety backup is known already, and from a better source.
-func (r *run) insistOnLift(operation string) (update.OperationResult, error) {
+func (r *run) insistOnLift(c chosen) (update.OperationResult, error) {
 	taken := r.backup
 	defer func() { r.backup = taken }()
-	return r.insistOn(update.Operation{Kind: update.OperationLift, RunID: operation})
+	return r.insistOn(update.Operation{Kind: update.OperationLift, RunID: c.operation, BackupName: c.journal})
 }
 
 // fits asks whether the running code works on the database that was put back. Pending updates are no obstacle: an update
@@ -221,11 +224,11 @@ func (r *run) stillPending(c chosen, count int) string {
 func (r *run) notPutBack(c chosen, why string, recorded bool) (update.Done, error) {
 	message := fmt.Sprintf("The backup %s was not put back, and the database is as it was: %s", c.backup, sentence(why))
 	if !c.held { // what an earlier failure left on stays on
-		operation := ""
+		journal := chosen{}
 		if recorded {
-			operation = c.operation
+			journal = c
 		}
-		found, err := r.liftRewind(operation, false)
+		found, err := r.liftRewind(journal, false)
 		if err != nil {
 			return update.Done{}, err
 		}
@@ -292,7 +295,7 @@ func (r *run) resumeRestore() (ending, error) {
 		r.target = r.state.Releases.Serving
 	}
 	r.control.target = target
-	c := chosen{operation: r.state.Operation, backup: r.state.Restoring, held: r.held()}
+	c := chosen{operation: r.state.Operation, journal: r.state.Journal, backup: r.state.Restoring, held: r.held()}
 	done, err := r.putBack(c, false)
 	if err != nil {
 		return ending{}, err

@@ -410,3 +410,25 @@ func TestARunThatIsSentElsewhereAgainAndAgainGoesOnInAnotherExecution(t *testing
 	require.Equal(t, []string{"r2", "r3"}, w.history)
 	w.orderly(t)
 }
+
+// Somebody sets another image while the restore is lost: its notes on the volume are those of the release that ran.
+func TestALostRestoreKeepsItsNotes(t *testing.T) {
+	t.Parallel()
+	w := newSettledWorld()
+	var lost update.State
+	w.before["RunOperation"] = func() { lost = w.state }
+	a := w.restore(t, old)
+	require.NoError(t, a.err)
+	notes := w.ran[0].BackupName
+	require.Equal(t, notes, lost.Journal)
+
+	again := newSettledWorld()
+	again.state = lost
+	again.state.Workload.Release = "r9"
+	_, _ = again.run(t)
+	require.Equal(t, []update.OperationKind{update.OperationRewind, update.OperationLift}, again.kinds())
+	for _, o := range again.ran {
+		require.Equal(t, notes, o.BackupName)
+	}
+	require.Empty(t, again.state.Journal)
+}

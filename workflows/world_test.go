@@ -289,7 +289,7 @@ func (w *world) report(r update.Report) {
 		delete(w.conditions, update.ConditionDBUpdatesFailed)
 	}
 	if r.Operation != nil {
-		w.state.Operation, w.state.Unsecured, w.state.Restoring = *r.Operation, r.Unsecured, r.Restoring
+		w.state.Operation, w.state.Unsecured, w.state.Restoring, w.state.Journal = *r.Operation, r.Unsecured, r.Restoring, r.Journal
 	}
 	if r.ObservedRetry != nil {
 		w.state.ObservedRetry = *r.ObservedRetry

@@ -73,6 +73,9 @@ type RunStatus struct {
 	// restoring is the backup that this operation puts back because a person asked for it; empty for an update's own.
 	// +optional
 	Restoring string `json:"restoring,omitempty"`
+	// journal is the base name of that operation's notes, and of its safety backup, on the backup volume.
+	// +optional
+	Journal string `json:"journal,omitempty"`
 	// phaseStartedAt is since when the phase holds.
 	// +optional
 	PhaseStartedAt *metav1.Time `json:"phaseStartedAt,omitempty"`

@@ -68,8 +68,10 @@ type Report struct {
 	// Unsecured goes with Operation: it takes no backup.
 	Unsecured bool `json:"unsecured,omitempty"`
 	// Restoring goes with Operation: the backup that it puts back because a person asked for it.
-	Restoring string  `json:"restoring,omitempty"`
-	Backup    *Backup `json:"backup,omitempty"`
+	Restoring string `json:"restoring,omitempty"`
+	// Journal goes with Restoring: the base name of the operation's notes, and of its safety backup.
+	Journal string  `json:"journal,omitempty"`
+	Backup  *Backup `json:"backup,omitempty"`
 	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
 	Step string `json:"step,omitempty"`
 	// Known is the operation that the run knows to be open, empty if none. Where the resource names another one, the report

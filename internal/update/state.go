@@ -33,6 +33,8 @@ type State struct {
 	Unsecured bool `json:"unsecured,omitempty"`
 	// Restoring is status.run.restoring: that operation puts this backup back. Empty for an update's own.
 	Restoring string `json:"restoring,omitempty"`
+	// Journal is status.run.journal: the name that its notes have, whatever release the site runs by now.
+	Journal string `json:"journal,omitempty"`
 	// CodeFailed, DatabaseFailed and Pending are the reasons of those conditions; empty means the condition is absent.
 	CodeFailed     string `json:"codeFailed,omitempty"`
 	DatabaseFailed string `json:"databaseFailed,omitempty"`
