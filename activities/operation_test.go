@@ -419,9 +419,9 @@ func TestTheStepsThatWorkflowsKnowAreTheScripts(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		sitejob.StepPreflight, sitejob.StepMaintenance, sitejob.StepBackup, sitejob.StepRestore, sitejob.StepVerify, sitejob.StepLift,
-		sitejob.StepNothingToRestore, sitejob.StepNothingRecorded, sitejob.StepTooLate,
+		sitejob.StepNothingToRestore, sitejob.StepNothingRecorded, sitejob.StepTooLate, sitejob.StepParameters, sitejob.StepAlreadyStarted,
 	}, []string{
 		update.StepPreflight, update.StepMaintenance, update.StepBackup, update.StepRestore, update.StepVerify, update.StepLift,
-		update.StepNothingToRestore, update.StepNothingRecorded, update.StepTooLate,
+		update.StepNothingToRestore, update.StepNothingRecorded, update.StepTooLate, update.StepParameters, update.StepAlreadyStarted,
 	})
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drupdate/drupdate/internal/update"
@@ -32,9 +33,7 @@ func (c *control) listen(ctx workflow.Context) {
 	makeRoom := described(ctx, update.SignalYield, "End, if the run only waits for its window or for updates to be resumed, so that a backup or restore can begin. No payload.")
 	selector := workflow.NewNamedSelector(ctx, "signals")
 	selector.AddReceive(retarget, func(ch workflow.ReceiveChannel, _ bool) {
-		var signal update.Retarget
-		ch.Receive(ctx, &signal)
-		c.retargeted(signal)
+		c.retargeted(retargetOf(ctx, ch))
 	})
 	selector.AddReceive(abort, func(ch workflow.ReceiveChannel, _ bool) {
 		ch.Receive(ctx, nil)
@@ -60,6 +59,22 @@ func (c *control) listen(ctx workflow.Context) {
 			selector.Select(ctx)
 		}
 	})
+}
+
+// retargetOf takes a signal that is there. It is sent by hand as well: one that cannot be read wakes the run all the same,
+// which then reads the resource. Receive would drop it, wait for another one, and so stop the run for ever. One that is
+// encrypted under a key which has not arrived yet fails the workflow task, which is tried again.
+func retargetOf(ctx workflow.Context, ch workflow.ReceiveChannel) update.Retarget {
+	var raw converter.RawValue
+	if !ch.ReceiveAsync(&raw) {
+		panic("the signal " + update.SignalRetarget + " cannot be decrypted yet")
+	}
+	var signal update.Retarget
+	if err := converter.GetDefaultDataConverter().FromPayload(raw.Payload(), &signal); err != nil {
+		workflow.GetLogger(ctx).Warn("a signal cannot be read", "signal", update.SignalRetarget)
+		return update.Retarget{}
+	}
+	return signal
 }
 
 // described is a signal's channel; the description is shown where operators choose signals.

@@ -144,7 +144,9 @@ func (r *run) settled(operation string, result update.OperationResult) (ending, 
 	case result.Outcome == update.Failed && !result.Touched:
 		return r.untouched(operation, result)
 	case result.Outcome == update.Failed:
-		return r.undoDatabase(operation, result.Message, true, result.Pending)
+		// One that was killed after it had opened the site says no more than that it was started.
+		began := result.Step != update.StepAlreadyStarted || !r.since("started-and-maybe-ended")
+		return r.undoDatabase(operation, result.Message, began, result.Pending)
 	default:
 		return r.undoDatabase(operation, "the outcome of the database update is not known: "+result.Message, false, 0)
 	}

@@ -946,21 +946,26 @@ func TestAFreezeLooksFirstWhetherAnythingHasBegun(t *testing.T) {
 			update.Releases{Serving: "r2", Failsafe: "r2", Target: "r2"},
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld()
-			w.state.Settings.Restore = false
-			w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
-			w.ops[update.OperationUpdate], w.ops[update.OperationLift] = update.OperationResult{Message: "the Job vanished"}, tc.lift
-			summary, err := w.run(t)
-			if err != nil {
-				summary.Phase = phaseOf(t, err)
-			}
-			require.Equal(t, tc.phase, summary.Phase)
-			require.Equal(t, tc.reason, w.conditions[update.ConditionDBUpdatesFailed].Reason)
-			require.Equal(t, tc.releases, w.state.Releases)
-			w.orderly(t)
-		})
+		for said, result := range map[string]update.OperationResult{
+			"its Job vanished":            {Message: "the Job vanished"},
+			"it says that it was started": {Outcome: update.Failed, Step: update.StepAlreadyStarted, Touched: true, Message: "never twice"},
+		} {
+			t.Run(tc.name+", "+said, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld()
+				w.state.Settings.Restore = false
+				w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
+				w.ops[update.OperationUpdate], w.ops[update.OperationLift] = result, tc.lift
+				summary, err := w.run(t)
+				if err != nil {
+					summary.Phase = phaseOf(t, err)
+				}
+				require.Equal(t, tc.phase, summary.Phase)
+				require.Equal(t, tc.reason, w.conditions[update.ConditionDBUpdatesFailed].Reason)
+				require.Equal(t, tc.releases, w.state.Releases)
+				w.orderly(t)
+			})
+		}
 	}
 }
 

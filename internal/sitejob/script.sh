@@ -22,6 +22,19 @@ COLUMNS=1000
 HOME=${HOME:-/tmp}
 export LC_ALL COLUMNS HOME
 
+# A name of ours that the site's own environment has too is put aside, and given back to Drush: a variable that came with the
+# environment stays exported, with our value.
+OWN='RESULT OPERATION DIR NAME POLICY KEEP PROFILE TIMEOUT FORCE CHOSEN HELD CLASS FROM QUESTION GRACE PATIENCE STEP OK TOUCHED
+MAINT REC ERROR NOTE B_BYTES B_SHA B_TAKEN B_NAME UPDB_EXIT PENDING DRIVER SKIP_TLS TABLES FLAG_IS_OURS W RC GROUP STOPPED TIMED_OUT
+SELF SETSID RUNNER LOCKED FILE PARTIAL SQLITE SOURCE PHP_COPY PHP_CHECK OWN'
+DRUPDATE_KEPT=''
+for v in $OWN; do
+  [ "$v" != OWN ] || continue
+  # The names are those above.
+  eval "[ -z \"\${$v+set}\" ] || { DRUPDATE_SITE_$v=\${$v}; export DRUPDATE_SITE_$v; unset $v; DRUPDATE_KEPT=\"\$DRUPDATE_KEPT $v\"; }"
+done
+export DRUPDATE_KEPT
+
 RESULT=${DRUPDATE_RESULT:-/dev/termination-log}
 OPERATION=${DRUPDATE_OPERATION-}
 DIR=${DRUPDATE_BACKUP_DIR-}
@@ -47,7 +60,7 @@ GRACE=10
 # How long an operation that undoes another one waits for it to be gone: longer than a pod's usual grace period, in seconds.
 PATIENCE=60
 
-STEP=start OK=false TOUCHED=false MAINT=unknown REC='' ERROR='' NOTE=''
+STEP=start-running OK=false TOUCHED=false MAINT=unknown REC='' ERROR='' NOTE=''
 B_BYTES=0 B_SHA='' B_TAKEN='' UPDB_EXIT=-1 PENDING=-1
 DRIVER='' SKIP_TLS='' TABLES=0 FLAG_IS_OURS=0
 W='' RC=0 GROUP='' STOPPED=0 TIMED_OUT=0 killer=''
@@ -158,7 +171,8 @@ command -v setsid >/dev/null 2>&1 && SETSID=1
 # What runs in the group: stdout to a file, stderr to a file and live to the log, the exit code to a file. It ends
 # when the last process that holds the streams has ended, so an orphan is waited for.
 RUNNER='w=$1 i=$2; shift 2
-{ "$@" 2>&1 >&3 3>&-; echo "$?" >"$w/rc"; } 3>"$w/out" <"$i" | tee "$w/err" >&2'
+for v in $DRUPDATE_KEPT; do eval "$v=\${DRUPDATE_SITE_$v}; export $v"; done
+{ "$@" 2>&1 >&3 3>&-; echo "$?" >"$w/rc"; } 3>"$w/out" <"$i" | tee "$w/err" >&2 || : >"$w/lost"'
 
 # run SECONDS STDIN COMMAND... runs a command in a process group of its own. RC is its exit code, 124 when the time
 # is over, 143 when we were stopped, 125 when it left no exit code. Its streams are in $W/out and $W/err.
@@ -167,7 +181,7 @@ run() {
   input=$2
   shift 2
   TIMED_OUT=0
-  [ ! -e "$W/late" ] || rm -f "$W/late"
+  rm -f "$W/late" "$W/lost"
   true >"$W/rc"
   true >"$W/out"
   true >"$W/err"
@@ -439,7 +453,11 @@ lock() {
     flock -n 9
   elif command -v php >/dev/null 2>&1; then
     php -r 'exit(flock(fopen("php://fd/9","a"),LOCK_EX|LOCK_NB)?0:9);' >/dev/null 2>&1
-    [ $? != 9 ]
+    case $? in
+      0) ;;
+      9) return 1 ;;
+      *) LOCKED=0 ;;
+    esac
   else
     LOCKED=0 # the journal alone still keeps updatedb from being started twice
   fi
@@ -468,6 +486,7 @@ prepare() {
   done
   if has started && ! has restored; then
     TOUCHED=true
+    tell
   fi
   lock_in_time || {
     ERROR='another operation on this site is still running'
@@ -484,7 +503,7 @@ prepare() {
 }
 
 load_backup() {
-  has meta || return 0
+  has meta && [ -e "$DIR/$( meta file)" ] || return 0
   B_BYTES=$(meta bytes)
   B_SHA=$(meta sha256 | tr -cd '0-9a-f')
   B_TAKEN=$(meta takenAt | tr -cd '0-9A-Z:-')
@@ -582,6 +601,14 @@ dump_mysql() {
     printf 'error: the dump is not complete\n' >"$W/err"
     return 1
   fi
+  has_tables "$(grep -a -c -e '^CREATE TABLE ' -e '^CREATE SEQUENCE ' -e '^/\*M\{0,1\}![0-9]* .*VIEW ' "$PARTIAL")"
+}
+
+# has_tables NUMBER tells whether the dump has as many tables as the database: a drush.yml can leave some out.
+has_tables() {
+  [ "$1" -ge "$TABLES" ] && return 0
+  printf 'error: the dump has %s tables of %s: drush.yml may leave some out\n' "$1" "$TABLES" >"$W/err"
+  return 1
 }
 
 dump_pgsql() {
@@ -593,7 +620,8 @@ dump_pgsql() {
   [ "$RC" = 0 ] || return 1
   # The list is read from the head of the archive; only reading all of it shows that it is whole.
   run "$TIMEOUT" /dev/null pg_restore --list "$PARTIAL"
-  [ "$RC" = 0 ] && grep -q ' TABLE ' "$W/out" || return 1
+  [ "$RC" = 0 ] || return 1
+  has_tables "$(grep -c -e '^[0-9; ]* TABLE public ' "$W/out")" || return 1
   run "$TIMEOUT" /dev/null pg_restore --clean --if-exists --no-owner -x -f /dev/null "$PARTIAL"
   [ "$RC" = 0 ]
 }
@@ -672,15 +700,17 @@ take_backup() {
   chmod 600 "$PARTIAL"
   flush "$PARTIAL"
   B_SHA=$(sha256_of "$PARTIAL")
-  printf '%s  %s\n' "$B_SHA" "$FILE" >"$DIR/$NAME.sha256"
-  if [ "${#B_SHA}" != 64 ] || ! mv "$PARTIAL" "$DIR/$FILE" || ! note_down meta "driver=$DRIVER
+  # The note comes first: a dump without one would be in the way of the next attempt, and nobody would remove it.
+  if [ "${#B_SHA}" != 64 ] || ! note_down sha256 "$B_SHA  $FILE" || ! note_down meta "driver=$DRIVER
 file=$FILE
 bytes=$B_BYTES
 sha256=$B_SHA
 takenAt=$B_TAKEN
 tables=$TABLES
 class=$CLASS
-sqlite=${SQLITE-}"; then
+sqlite=${SQLITE-}" || ! mv "$PARTIAL" "$DIR/$FILE" || ! flush "$DIR"; then
+    rm -f "$PARTIAL" "$DIR/$NAME.sha256" "$DIR/$NAME.meta"
+    B_BYTES=0 B_SHA='' B_TAKEN=''
     ERROR='the backup failed: its checksum or its journal could not be written'
     fail backup "$@"
   fi
@@ -705,6 +735,10 @@ retain() {
     case $m in "$DIR"/*) ;; *) continue ;; esac
     b=${m%.meta}
     [ "$b.meta" = "$m" ] || continue
+    if [ ! -e "$DIR/$(sed -n 's/^file=//p' "$m" | head -n 1)" ]; then # killed before the dump got its name
+      rm -f "$m" "$b.sha256"
+      continue
+    fi
     [ "$(sed -n 's/^class=//p' "$m" | head -n 1)" = "$CLASS" ] || continue
     if [ "$b" = "$DIR/$NAME" ]; then
       kept=$((kept + 1))
@@ -712,6 +746,9 @@ retain() {
     fi
     if [ -e "$b.started" ] && [ ! -e "$b.opened" ] && [ ! -e "$b.finished" ] && [ ! -e "$b.restored" ]; then
       continue
+    fi
+    if [ -e "$b.maintenance" ] && [ ! -e "$b.lifted" ] && [ ! -e "$b.finished" ]; then
+      continue # the site is still closed by it, and only it knows how the site was
     fi
     ! is_wanted "${b##*/}" || continue
     kept=$((kept + 1))
@@ -757,6 +794,10 @@ update() {
     ERROR='updatedb was started before and did not end well; it is never started twice'
     finish already-started
   fi
+  if has lifted; then
+    ERROR='this update was given up before updatedb, and the site was left to its editors'
+    finish preflight
+  fi
   can_be_backed_up "$@"
   ! code_is_missing "$@" || {
     ERROR='an enabled module or theme has no code in this image'
@@ -764,13 +805,6 @@ update() {
   }
 
   step maintenance
-  if has lifted; then
-    # An earlier attempt gave up before updatedb and left the site to its editors: its backup and its record are old.
-    for suffix in sql pgdump sqlite sha256 meta maintenance lifted; do
-      rm -f "$DIR/$NAME.$suffix"
-    done
-    REC='' B_BYTES=0 B_SHA='' B_TAKEN=''
-  fi
   read_flag "$@" || {
     blame 'the maintenance flag cannot be read'
     fail maintenance "$@"
@@ -826,18 +860,19 @@ update_database() {
   cat "$W/out"
   UPDB_EXIT=$RC
   late=$TIMED_OUT
-  cp "$W/out" "$W/updatedb-out"
-  cp "$W/err" "$W/updatedb-err"
   blame 'updatedb failed'
   why=$ERROR
   ERROR=''
+  refused=0
+  # No exit code, or an output that could not be kept whole, is no success.
+  [ "$UPDB_EXIT" != 125 ] && [ ! -e "$W/lost" ] || refused=1
+  mv "$W/out" "$W/updatedb-out" && mv "$W/err" "$W/updatedb-err" || refused=1
   if [ "$STOPPED" = 1 ] || [ "$late" = 1 ]; then
     ERROR=$why
     finish updatedb
   fi
 
   step verify
-  refused=0
   grep -q -e 'Update failed:' -e 'Update aborted by:' "$W/updatedb-err" "$W/updatedb-out" && refused=1
   if ! count_pending "$@"; then
     blame 'it cannot be said whether updates are left'
@@ -869,12 +904,14 @@ update_database() {
   }
   OK=true STEP='done'
   note_down finished "$( result_json)"
+  settle_records
   retain
   finish 'done'
 }
 
 lift() {
   if ! has maintenance; then
+    has started || note_down lifted none # a pod of the update that comes late must not begin it
     OK=true
     finish nothing-recorded
   fi
@@ -888,8 +925,17 @@ lift() {
     finish lift
   }
   note_down lifted "$REC"
+  settle_records
   OK=true
   finish 'done'
+}
+
+# The site is as it was: what earlier operations recorded of it when they left it closed is history.
+settle_records() {
+  for m in "$DIR"/*.maintenance; do
+    b=${m%.maintenance}
+    [ ! -e "$m" ] || [ -e "$b.lifted" ] || [ -e "$b.finished" ] || echo settled >"$b.lifted"
+  done
 }
 
 restore() {
@@ -906,8 +952,8 @@ restore() {
         blame 'the recorded maintenance flag could not be put back'
         finish lift
       }
-      note_down lifted "$REC"
     fi
+    note_down lifted "${REC:-none}" # a pod of the update that comes late must not begin it
     OK=true
     finish nothing-to-restore
   fi
@@ -932,16 +978,32 @@ restore() {
 
   step restore
   SOURCE=$DIR/$(meta file)
-  "restore_$DRIVER" "$@" || {
+  put_in "$@"
+  verify_restore "$@"
+}
+
+# Puts the backup SOURCE in, and closes the site again: the flag comes with the backup, or with what got in of it.
+put_in() {
+  MAINT=unknown
+  "restore_$DRIVER" "$@" && well=1 || well=0
+  [ "$well" = 1 ] || {
     blame 'the restore failed'
+    kept=$ERROR STOPPED=0
+    trap '' TERM INT HUP
+  }
+  set_flag 1 "$@" || MAINT=unknown
+  [ "$well" = 1 ] || {
+    ERROR=$kept
     finish restore
   }
-  verify_restore "$@"
 }
 
 verify_restore() {
   prove_restored "$@"
-  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || {
+    ERROR='the note that the backup is back could not be written'
+    finish verify
+  }
   TOUCHED=false OK=true
   finish 'done'
 }
@@ -1019,8 +1081,8 @@ drop_once() {
 }
 
 restore_mysql() {
-  # Drush may consume the file that it is given, so it gets a copy.
-  cp "$SOURCE" "$W/restore.sql" || {
+  # Drush may consume the file that it is given, so it gets a copy, or for want of room another name of it.
+  cp "$SOURCE" "$W/restore.sql" 2>/dev/null || { rm -f "$W/restore.sql" && ln "$SOURCE" "$W/restore.sql"; } || {
     printf 'error: the backup could not be copied\n' >"$W/err"
     return 1
   }
@@ -1086,7 +1148,9 @@ close_site() {
     if [ "$HELD" = 1 ]; then
       # Our own names hold no blanks, and the newest record is that of the operation that left the site closed.
       # shellcheck disable=SC2012
-      last=$(ls -t "$DIR"/*.maintenance 2>/dev/null | head -n 1)
+      last=$(ls -t "$DIR"/*.maintenance 2>/dev/null | while read -r m; do
+        [ -e "${m%.maintenance}.lifted" ] || [ -e "${m%.maintenance}.finished" ] || { echo "$m" && break; }
+      done)
       REC=0
       [ -z "$last" ] || REC=$(cat "$last")
     fi
@@ -1135,6 +1199,13 @@ rewind() {
     fail preflight "$@"
   }
   FROM=$NAME
+  if has lifted && ! has started; then
+    # An earlier attempt gave up and opened the site: its safety backup and its record are old.
+    for suffix in sql pgdump sqlite sha256 meta maintenance lifted; do
+      rm -f "$DIR/$NAME.$suffix"
+    done
+    REC='' B_BYTES=0 B_SHA='' B_TAKEN=''
+  fi
   close_site "$@"
   if [ "$POLICY" = Never ]; then
     B_NAME=''
@@ -1158,10 +1229,7 @@ put_back() {
   TOUCHED=true
   FROM=$CHOSEN
   SOURCE=$DIR/$(meta file)
-  "restore_$DRIVER" "$@" || {
-    blame 'the restore failed'
-    finish restore
-  }
+  put_in "$@"
   prove_restored "$@"
   # What failed before this rewind is settled by it, and its safety backup is one like others.
   for s in "$DIR"/*.source; do
@@ -1169,7 +1237,10 @@ put_back() {
     date -u +%Y-%m-%dT%H:%M:%SZ >"${s%.source}.restored"
     rm -f "$s"
   done
-  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || {
+    ERROR='the note that the backup is back could not be written'
+    finish verify
+  }
   OK=true
   finish 'done'
 }

@@ -225,6 +225,8 @@ type Installed struct {
 const (
 	// StepParameters: the operation was refused before it did anything.
 	StepParameters = "parameters"
+	// StepAlreadyStarted: updatedb was started before, and how it ended is not told.
+	StepAlreadyStarted = "already-started"
 	// StepBackup: the backup was to be made; after it the database is touched.
 	StepBackup = "backup"
 	// StepNothingToRestore: the backup volume holds no note that updatedb began.

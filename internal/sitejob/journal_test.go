@@ -1,0 +1,339 @@
+package sitejob
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// closedWorld is a site in sh.
+func closedWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
+}
+
+// stub puts a program before all others.
+func (w *world) stub(name, text string) {
+	w.t.Helper()
+	dir := filepath.Join(w.scene, "stubs")
+	require.NoError(w.t, os.MkdirAll(dir, 0o755))
+	require.NoError(w.t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	if w.path[:len(dir)] != dir {
+		w.path = dir + ":" + w.path
+	}
+}
+
+// The chosen backup was taken of an open site, so its dump has the flag 0.
+func TestRewindThatFailsInVerifyLeavesTheSiteOpen(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.on("sql:drop", `echo "echo []; exit 0" >"$S/on-status"`) // Drupal does not bootstrap on the restored database
+	w.on("sql:query", `case $* in *--file=*) for a; do case $a in --file=*) rm "${a#*=}" ;; esac; done; echo 5 >"$S/tables"; echo 0 >"$S/flag"; exit 0 ;; esac`)
+	got := w.rewind()
+	require.False(t, got.OK)
+	require.Equal(t, StepVerify, got.Step)
+	require.Equal(t, "1", w.get("flag"))
+}
+
+// The import breaks off after the table that holds the flag.
+func TestRewindThatFailsInImportLeavesTheSiteOpen(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.on("sql:query", `case $* in *--file=*) echo 0 >"$S/flag"; echo 'ERROR 2013 (HY000) at line 900: Lost connection' >&2; exit 1 ;; esac`)
+	got := w.rewind()
+	require.False(t, got.OK)
+	require.Equal(t, StepRestore, got.Step)
+	require.Equal(t, "1", w.get("flag"))
+}
+
+// During the verification the site is open.
+func TestRewindIsClosedWhileItIsVerified(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.on("sql:query", `case $* in *--file=*) for a; do case $a in --file=*) rm "${a#*=}" ;; esac; done; echo 5 >"$S/tables"; echo 0 >"$S/flag"; exit 0 ;; *install_task*) cp "$S/flag" "$S/flag-during-verify" ;; esac`)
+	require.True(t, w.rewind().OK)
+	require.Equal(t, "1", w.get("flag-during-verify"))
+}
+
+// Killed while it waits for the lock, a restore says "start", which counts as final, and as untouched.
+func TestKilledBeforeItsFirstStepIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.on("updatedb", throws)
+	require.Equal(t, StepUpdatedb, w.run(Update).Step)
+	other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer other.Close()
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	require.NoError(t, os.Remove(w.resultFile()))
+	cmd, _ := w.start(Restore)
+	time.Sleep(3 * time.Second)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	raw, err := os.ReadFile(w.resultFile())
+	require.NoError(t, err)
+	r, ok := ParseResult(string(raw))
+	require.True(t, ok)
+	state, _ := judge(r, 137, nil)
+	require.Equal(t, Unknown, state)
+}
+
+// Variables of the site's own environment are replaced by the script's of the same name.
+func TestTheSitesEnvironmentReachesDrush(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.on("updatedb", `printf '%s|' "$NAME" "$DRIVER" "$PROFILE" "$TIMEOUT" "$DIR" "$FROM" "$FILE" "$GROUP" >"$S/seen"`)
+	w.run(Update, "NAME=shopdb", "DRIVER=mysql8", "PROFILE=prod", "TIMEOUT=30", "DIR=/srv", "FROM=shop@example.org", "FILE=a", "GROUP=www")
+	require.Equal(t, "shopdb|mysql8|prod|30|/srv|shop@example.org|a|www|", w.get("seen"))
+}
+
+// HELD takes the newest record on the volume, whoever's it is.
+func TestHeldFlagIsNotThatOfAnOldRewind(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.set("flag", "1") // a person closed the broken site by hand, and restores
+	require.True(t, w.rewind("DRUPDATE_BACKUP_NAME=first").OK)
+	require.True(t, w.run(Lift, "DRUPDATE_BACKUP_NAME=first").OK)
+	require.Equal(t, "1", w.get("flag"))
+	w.set("flag", "0") // and opens it by hand. Weeks later an update without a backup (its journal is on a scratch volume) is frozen:
+	w.age()
+	scratch := tempDir(t)
+	w.on("updatedb", throws)
+	u := w.run(Update, "DRUPDATE_BACKUP_POLICY=Never", "DRUPDATE_BACKUP_DIR="+scratch, "DRUPDATE_BACKUP_NAME=unsecured")
+	require.Equal(t, "0", u.Recorded)
+	require.Equal(t, "1", w.get("flag"))
+	got := w.rewind("DRUPDATE_BACKUP_NAME=second", "DRUPDATE_HELD=1")
+	require.True(t, got.OK, got.Error)
+	require.Equal(t, "0", got.Recorded)
+	require.True(t, w.run(Lift, "DRUPDATE_BACKUP_NAME=second").OK)
+	require.Equal(t, "0", w.get("flag"))
+}
+
+// A rewind that gave up and opened the site begins again with the safety backup of before.
+func TestARewindThatOpenedTheSiteTakesAFreshSafetyBackup(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.stub("mv", `case $* in *.source.tmp*) [ -e "$SCENE/full" ] && exit 1 ;; esac; exec /bin/mv "$@"`)
+	w.set("full", "")
+	got := w.rewind() // the note cannot be written: lifted again
+	require.False(t, got.OK)
+	require.False(t, got.Touched)
+	require.Equal(t, "0", w.get("flag"))
+	require.True(t, w.journal("lifted"))
+	require.NoError(t, os.Remove(filepath.Join(w.scene, "full")))
+	dumps := w.calls("sql:dump")
+	got = w.rewind()
+	require.True(t, got.OK, got.Error)
+	require.Equal(t, dumps+1, w.calls("sql:dump"), "visitors wrote meanwhile")
+}
+
+// Killed between the move of the dump and its note.
+func TestKilledBetweenTheDumpAndItsNote(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.stub("mv", `case $* in *.meta.tmp*) kill -9 $PPID; exit 1 ;; esac; exec /bin/mv "$@"`)
+	cmd, _ := w.start(TakeBackup)
+	_ = cmd.Wait()
+	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "mv")))
+	got := w.run(TakeBackup)
+	require.True(t, got.OK, got.Error)
+}
+
+// mounted is a small disk of its own.
+func mounted(t *testing.T, size string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := tempDir(t)
+	require.NoError(t, exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).Run())
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+// A volume that fills up while updatedb talks: its refusal is not seen, and the failed update is read as a success.
+func TestAFullDiskHidesAFailedUpdate(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.dir = mounted(t, "256k")
+	w.on("updatedb", `rm "$S/pending"; head -c 300000 /dev/zero | tr '\0' 'x' | fold -w 100 >&2; printf '>  [error]  boom \n>  [error]  Update failed: a \n' >&2; exit 1`)
+	got := w.run(Update)
+	require.False(t, got.OK)
+}
+
+// There is room for the output once, and not for the copy of it.
+func TestAFullDiskHidesAFailedUpdateByItsCopy(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.dir = mounted(t, "256k")
+	w.on("updatedb", `rm "$S/pending"; head -c 150000 /dev/zero | tr '\0' 'x' | fold -w 100 >&2; printf '>  [error]  boom \n>  [error]  Update failed: a \n' >&2; exit 1`)
+	got := w.run(Update)
+	require.False(t, got.OK)
+}
+
+// The verified backup fits once, and the copy that the restore needs does not.
+func TestABackupThatCannotBeRestoredForWantOfRoom(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.dir = mounted(t, "512k")
+	w.on("sql:dump", `for a; do case $a in --result-file=*) { yes 'CREATE TABLE a (b int);' | head -c 330000; echo; echo '-- Dump completed'; } >"${a#*=}" ;; esac; done; exit 0`)
+	w.on("updatedb", throws)
+	got := w.run(Update)
+	if got.Step != StepUpdatedb {
+		t.Logf("refused: %+v", got)
+		return
+	}
+	got = w.run(Restore)
+	require.True(t, got.OK, got.Error)
+}
+
+// The end of this update is settled: a pod of it that comes late must not begin it under other code.
+func TestAnUpdateThatWasGivenUpDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.Equal(t, StepNothingToRestore, w.run(Restore).Step)
+	got := w.run(Update)
+	require.False(t, got.OK)
+	require.Equal(t, 0, w.calls("updatedb -y"))
+}
+
+// The note "restored" cannot be written.
+func TestARestoreWhoseNoteIsLostIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.on("updatedb", throws)
+	require.Equal(t, StepUpdatedb, w.run(Update).Step)
+	w.stub("mv", `case $* in *.restored.tmp*) exit 1 ;; esac; exec /bin/mv "$@"`)
+	got := w.run(Restore)
+	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "mv")))
+	lift := w.run(Lift)
+	require.Equal(t, got.OK, lift.OK)
+}
+
+// The dump holds one table of five.
+func TestADumpThatLacksTablesIsNoBackup(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.on("sql:dump", `for a; do case $a in --result-file=*) { echo 'CREATE TABLE a (b int);'; i=0; while [ $i -lt 60 ]; do echo '/* rows */'; i=$((i+1)); done; echo '-- Dump completed'; } >"${a#*=}" ;; esac; done; exit 0`)
+	got := w.run(Update)
+	require.Equal(t, StepBackup, got.Step)
+	require.Equal(t, 0, w.calls("updatedb -y"))
+}
+
+// A PHP that cannot lock is taken for one that has locked.
+func TestAPHPThatFailsHoldsNoLock(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	tools := tempDir(t)
+	for _, name := range []string{"sh", "tee", "sed", "grep", "cut", "tail", "sync", "mktemp", "cat", "mv", "rm", "head", "tr", "date", "cp", "env", "wc", "ls", "df", "sleep", "setsid", "chmod", "sha256sum", "od", "touch", "true", "echo", "printf", "sort"} {
+		p, err := exec.LookPath(name)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(p, filepath.Join(tools, name)))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(tools, "php"), []byte("#!/bin/sh\nexit 255\n"), 0o755))
+	stubs, _ := filepath.Abs("testdata/bin")
+	w.path = stubs + ":" + tools
+	w.on("updatedb", `touch "$S/child"; i=0; while [ ! -e "$S/go" ]; do sleep 1; done; rm "$S/pending"; exit 0`)
+	first, out := w.start(Update)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(w.scene, "child")); return err == nil }, 15*time.Second, 20*time.Millisecond)
+	second := w.command(Update, "DRUPDATE_RESULT="+filepath.Join(w.scene, "other"))
+	_ = second.Run()
+	w.set("go", "")
+	got := w.ended(first, out)
+	require.True(t, got.OK)
+}
+
+// The rewind put the backup back and its code did not fit (RestoreFailed): its safety backup and record are what the message names.
+func TestTheSafetyBackupOfARewindThatWasNotLiftedIsKept(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	require.True(t, w.rewind().OK) // then "database ahead of its code": never lifted
+	require.Equal(t, "1", w.get("flag"))
+	w.age()
+	require.True(t, w.take("asked", "DRUPDATE_KEEP=1").OK)
+	require.Equal(t, []string{backupName + ".sql", backupName + ".maintenance"}, w.there(backupName+".sql", backupName+".maintenance"))
+}
+
+// Killed before updatedb, the flag could not be put back either (RestoreFailed).
+func TestTheRecordOfAClosedSiteIsKept(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.set("flag", "0")
+	w.stub("sync", `[ "$1" != "`+w.dir+`" ] || [ ! -e "`+w.dir+`/`+backupName+`.meta" ] || kill -9 $PPID; exec /bin/sync "$@"`)
+	cmd, _ := w.start(Update)
+	_ = cmd.Wait()
+	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "sync")))
+	require.Equal(t, "1", w.get("flag"))
+	require.True(t, w.journal("meta"))
+	w.on("maint:set", "exit 1")
+	require.Equal(t, StepLift, w.run(Restore).Step)
+	w.off("maint:set")
+	w.age()
+	require.True(t, w.take("asked", "DRUPDATE_KEEP=1").OK)
+	got := w.run(Lift)
+	require.Equal(t, StepDone, got.Step)
+	require.Equal(t, "0", w.get("flag"))
+}
+
+// The second attempt of a rewind is killed before its first step: the database counts as untouched.
+func TestASecondRewindThatIsKilledAtOnceIsTouched(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.on("sql:drop", "exit 1")
+	require.True(t, w.rewind().Touched)
+	other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer other.Close()
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	require.NoError(t, os.Remove(w.resultFile()))
+	cmd, _ := w.start(Rewind, "DRUPDATE_SOURCE="+chosenName)
+	time.Sleep(2 * time.Second)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	raw, err := os.ReadFile(w.resultFile())
+	require.NoError(t, err)
+	r, ok := ParseResult(string(raw))
+	require.True(t, ok)
+	require.True(t, r.Touched || !r.Final(), string(raw))
+}
+
+// A volume that is full when the note of a dump is to be written keeps the dump for ever.
+func TestADumpWithoutItsNoteIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	w.stub("mv", `case $* in *orphan.meta.tmp*) exit 1 ;; esac; exec /bin/mv "$@"`)
+	got := w.take("orphan")
+	require.False(t, got.OK)
+	w.age()
+	for _, name := range []string{"b1", "b2", "b3"} {
+		require.True(t, w.take(name, "DRUPDATE_KEEP=1").OK)
+		w.age()
+	}
+	require.Empty(t, w.there("orphan.sql", "orphan.sha256", "b1.sql", "b2.sql"))
+}
+
+// The operation that failed wrote no record at all (its Job never ran); an older one is settled.
+func TestHeldWithoutARecordOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := closedWorld(t)
+	require.True(t, w.take(chosenName).OK)
+	w.set("flag", "1")
+	require.True(t, w.rewind("DRUPDATE_BACKUP_NAME=first").OK)
+	require.True(t, w.run(Lift, "DRUPDATE_BACKUP_NAME=first").OK)
+	w.set("flag", "0") // a person opened the site since; the next restore's Job could not be made: RestoreFailed
+	got := w.rewind("DRUPDATE_BACKUP_NAME=third", "DRUPDATE_HELD=1")
+	require.True(t, got.OK, got.Error)
+	require.Equal(t, "0", got.Recorded)
+}
