@@ -28,6 +28,9 @@ const defaultBackupPath = "/var/lib/drupdate/backups"
 
 // buildJob makes an operation's Job from the live Deployment.
 func (a *Activities) buildJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string) (*batchv1.Job, error) {
+	if err := named(site, o); err != nil {
+		return nil, err
+	}
 	d, err := a.deployment(ctx, site)
 	if err != nil {
 		return nil, err

@@ -140,9 +140,6 @@ func (a *Activities) neverStarts(job *batchv1.Job, pods []corev1.Pod) bool {
 func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o update.Operation, name string,
 	before operationBeat,
 ) (operationBeat, *update.OperationResult, error) {
-	if err := named(site, o); err != nil {
-		return before, nil, err
-	}
 	job, err := a.buildJob(ctx, site, o, name)
 	if err == nil {
 		err = a.client.Create(ctx, job, client.FieldOwner(v1alpha1.ManagerWorker))
@@ -155,13 +152,22 @@ func (a *Activities) startJob(ctx context.Context, site *v1alpha1.DrupalSite, o 
 		}
 		err = fmt.Errorf("create Job %q: %w", name, err)
 	}
-	if kind := failureType(err); kind != "" && kind != update.FailureSiteGone && kind != update.FailureReplaced && !denied(err) && neverTried(ctx, o) {
+	if refusedForGood(err) && neverTried(ctx, o) {
 		return before, &update.OperationResult{Outcome: update.Failed, Step: sitejob.StepParameters, Message: clean(err.Error())}, nil
 	}
 	if apierrors.IsForbidden(err) {
 		a.waits(ctx, site, clean(err.Error()))
 	}
 	return before, nil, err
+}
+
+// refusedForGood tells whether an error is about the Job itself, which can be made neither now nor later.
+func refusedForGood(err error) bool {
+	switch failureType(err) {
+	case "", update.FailureSiteGone, update.FailureReplaced, update.FailureOperationOpen:
+		return false
+	}
+	return !denied(err)
 }
 
 // waitsFor begins the part of the message of Updating that says what an operation waits for.
@@ -228,13 +234,16 @@ func operationResult(o update.Operation, job *batchv1.Job, pods []corev1.Pod, la
 			result.Message = clean(text + "; it was " + last)
 		}
 	}
-	if said.Maintenance == sitejob.FlagOn || said.Maintenance == sitejob.FlagOff {
-		result.Maintenance = said.Maintenance
-	}
-	if said.Recorded == sitejob.FlagOn || said.Recorded == sitejob.FlagOff {
-		result.Recorded = said.Recorded
-	}
+	result.Maintenance, result.Recorded = flag(said.Maintenance), flag(said.Recorded)
 	return result
+}
+
+// flag is the maintenance flag; empty where it is not known.
+func flag(said string) string {
+	if said == sitejob.FlagOn || said == sitejob.FlagOff {
+		return said
+	}
+	return ""
 }
 
 // backupOf is a finished backup, or nil.

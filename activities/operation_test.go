@@ -249,7 +249,9 @@ func TestRunOperationThatCannotBegin(t *testing.T) {
 		{"asked for by a run that another one has followed", updateOperation(), []client.Object{names("another"), testDeployment("2.0")}, nil, update.FailureOperationOpen, nil},
 		{"asked for by a run whose operation is settled", updateOperation(), []client.Object{names(""), testDeployment("2.0")}, nil, update.FailureOperationOpen, nil},
 		{
-			"asked for by the run that the site waits for", updateOperation(), []client.Object{names(testRun), testDeployment("2.0")}, refuse, "",
+			"asked for by the run that the site waits for", updateOperation(),
+			[]client.Object{names(testRun), testDeployment("2.0")},
+			refuse, "",
 			&update.OperationResult{Outcome: update.Failed, Step: "parameters", Job: jobName, Message: `create Job "` + jobName + `": jobs.batch "` + jobName + `" is forbidden: pod security`},
 		},
 		{"refused in the name of a lost run: nobody knows", lost, []client.Object{testSite(), testDeployment("2.0")}, refuse, update.FailureForbidden, nil},

@@ -52,9 +52,7 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 	if err := admissible(site, r); err != nil {
 		return err
 	}
-	if r.Blind && site.InProgress() {
-		r.RunID, r.Phase, r.Finished = "", "", false
-	}
+	r = seen(site, r)
 	if r.InProgress == update.MarkSet {
 		if err := a.mark(ctx, site, true); err != nil {
 			return err
@@ -74,6 +72,14 @@ func (a *Activities) report(ctx context.Context, r update.Report) error {
 		}
 	}
 	return a.notify(ctx, site, r)
+}
+
+// seen leaves the record of a site that is half way alone where the run could not look at it.
+func seen(site *v1alpha1.DrupalSite, r update.Report) update.Report {
+	if r.Blind && site.InProgress() {
+		r.RunID, r.Phase, r.Finished = "", "", false
+	}
+	return r
 }
 
 // admissible refuses a report that is for idle sites only, or of a run that is behind its site.

@@ -20,8 +20,10 @@ import (
 type scheduling struct {
 	// made is what Temporal was told last, which the cache may not know yet; nil if nothing was.
 	made *string
-	// lookAt is when it is looked whether Temporal still has the schedule.
+	// lookAt is when Temporal is told the schedule again.
 	lookAt time.Time
+	// unsure is set while nobody knows whether Temporal did what it was told last: it answered too late, or not at all.
+	unsure bool
 	// refused is the plan that Temporal refused, why, and until when it is not asked again.
 	refused, why string
 	until        time.Time
@@ -41,7 +43,8 @@ func planOf(site *v1alpha1.DrupalSite) Plan {
 }
 
 // schedule has Temporal take the site's backups by the spec's schedule. The status remembers what Temporal was told, so that a
-// restart tells it nothing; a schedule that Temporal lost is noticed within the hour.
+// restart tells it nothing. It is told again every hour or so: it may have lost the schedule, and what is encrypted of one is
+// under the key of the day on which it was told.
 func (r *Reconciler) schedule(ctx context.Context, v *view, done *outcome) error {
 	m := &v.memo.schedule
 	plan, told := planOf(v.site), v.site.Status.ObservedSchedule
@@ -51,9 +54,9 @@ func (r *Reconciler) schedule(ctx context.Context, v *view, done *outcome) error
 	done.scheduled = told
 	var err error
 	switch want := plan.String(); {
-	case want == told && want != "":
+	case want == told && want != "" && !m.unsure:
 		err = r.keepScheduled(ctx, v, plan, done)
-	case want == told:
+	case want == told && !m.unsure:
 		return nil
 	case want == "":
 		err = r.call(ctx, func(ctx context.Context) error { return r.starter.Unschedule(ctx, siteOf(v.site)) })
@@ -66,7 +69,7 @@ func (r *Reconciler) schedule(ctx context.Context, v *view, done *outcome) error
 	return r.scheduled(ctx, v, plan, done, err)
 }
 
-// keepScheduled looks from time to time whether Temporal still has the schedule, and makes it anew if not.
+// keepScheduled tells Temporal the schedule again from time to time.
 func (r *Reconciler) keepScheduled(ctx context.Context, v *view, plan Plan, done *outcome) error {
 	m := &v.memo.schedule
 	if m.lookAt.IsZero() {
@@ -77,13 +80,7 @@ func (r *Reconciler) keepScheduled(ctx context.Context, v *view, plan Plan, done
 		return nil
 	}
 	site := siteOf(v.site)
-	return r.call(ctx, func(ctx context.Context) error {
-		there, err := r.starter.Scheduled(ctx, site)
-		if err != nil || there {
-			return err
-		}
-		return r.starter.Schedule(ctx, site, plan)
-	})
+	return r.call(ctx, func(ctx context.Context) error { return r.starter.Schedule(ctx, site, plan) })
 }
 
 // scheduled notes what a call about the schedule came to.
@@ -91,7 +88,7 @@ func (r *Reconciler) scheduled(ctx context.Context, v *view, plan Plan, done *ou
 	m, want := &v.memo.schedule, plan.String()
 	switch {
 	case errors.Is(err, ErrUnavailable):
-		done.unreachable = true
+		done.unreachable, m.unsure = true, true
 		done.after = soonest(done.after, r.breaker.retryIn(r.now()))
 		if c := apimeta.FindStatusCondition(v.site.Status.Conditions, v1alpha1.ConditionBackupsUnscheduled); c != nil {
 			done.found.unscheduled = c.Message // nobody has answered: what was refused still is
@@ -114,7 +111,7 @@ func (r *Reconciler) scheduled(ctx context.Context, v *view, plan Plan, done *ou
 	if want != "" {
 		done.after = soonest(done.after, m.lookAt.Sub(r.now()))
 	}
-	m.made, m.refused, done.scheduled = &want, "", want
+	m.made, m.refused, m.unsure, done.scheduled = &want, "", false, want
 	return nil
 }
 

@@ -28,15 +28,15 @@ const (
 	// outageFirst and outageMost bound the back-off while Temporal cannot be reached.
 	outageFirst = 5 * time.Second
 	outageMost  = 2 * time.Minute
-	// scheduleLook is how often it is looked whether Temporal still has a site's schedule: a database that was lost must not end backups unnoticed.
+	// scheduleLook is how often Temporal is told a site's schedule again: a database that was lost must not end backups unnoticed.
 	scheduleLook = time.Hour
 	// callTimeout limits one call to Temporal: a reconcile must not wait for an orchestrator in trouble.
 	callTimeout = 3 * time.Second
 	// reconcileTimeout limits a whole reconcile.
 	reconcileTimeout = 30 * time.Second
-	// failureFirst and failureMost bound the rate limiter of reconciles that return an error.
+	// failureFirst and failureMost bound the rate limiter of reconciles that return an error: its run must be asked about in time all the same.
 	failureFirst = time.Second
-	failureMost  = 2 * time.Minute
+	failureMost  = askRunEvery
 )
 
 // DefaultConcurrency is how many sites are reconciled at once unless configured otherwise.

@@ -29,6 +29,8 @@ type findings struct {
 	rejected string
 	// secret is the name of the database Secret, if it is missing.
 	secret string
+	// stale: the cache is behind, and what is absent there is looked at again soon.
+	stale bool
 	// unscheduled says why Temporal does not take the schedule of backups; as a sentence.
 	unscheduled string
 }
@@ -45,10 +47,20 @@ func (r *Reconciler) ensureChildren(ctx context.Context, v *view) (findings, err
 		// The schema keeps this out; a CRD that was tampered with may not. Only another spec helps, and its event comes.
 		return findings{rejected: fmt.Sprintf("The children of the site cannot be made: %s.", clip(err.Error()))}, reconcile.TerminalError(err)
 	}
+	stale := false
 	if v.deployment == nil {
-		objects = append(objects, deployment(v.site, ensured(v.site)))
+		// The cache may not know yet to which release a run has moved the database, nor that the site is going.
+		fresh, err := r.confirm(ctx, v)
+		if err != nil {
+			return findings{}, err
+		}
+		if stale = fresh == nil || fresh.site.DeletionTimestamp != nil || fresh.deployment != nil; !stale {
+			objects = append(objects, deployment(fresh.site, ensured(fresh.site)))
+		}
 	}
-	return r.createAbsent(ctx, v, objects)
+	found, err := r.createAbsent(ctx, v, objects)
+	found.stale = stale
+	return found, err
 }
 
 // createAbsent goes on to the next object when one is refused, so that the site gets as much as it can. A refused one is

@@ -90,12 +90,6 @@ func (f *fakeStarter) Schedule(_ context.Context, site update.Site, plan Plan) e
 	return err
 }
 
-func (f *fakeStarter) Scheduled(_ context.Context, site update.Site) (bool, error) {
-	var there bool
-	err := f.call(func() { _, there = f.schedules[site.ScheduleID()] })
-	return there, err
-}
-
 func (f *fakeStarter) Unschedule(_ context.Context, site update.Site) error {
 	return f.call(func() { delete(f.schedules, site.ScheduleID()) })
 }

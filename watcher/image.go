@@ -59,12 +59,17 @@ func (r *Reconciler) adopt(ctx context.Context, v *view) error {
 	if dep == nil || v.workload.deleting || v.site.Spec.Workload.Owner != v1alpha1.OwnerAdopt || metav1.GetControllerOf(dep) != nil {
 		return nil
 	}
+	// A site that is deleted with --cascade=orphan has just lost this Deployment on purpose, and the cache may not know it yet.
+	fresh, err := r.confirm(ctx, v)
+	if err != nil || fresh == nil || fresh.site.DeletionTimestamp != nil {
+		return err
+	}
 	owner := metav1ac.OwnerReference().
 		WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("DrupalSite").
 		WithName(v.site.Name).WithUID(v.site.UID).WithController(true)
 	body := appsv1ac.Deployment(dep.Name, dep.Namespace).
 		WithUID(dep.UID).WithResourceVersion(dep.ResourceVersion).WithOwnerReferences(owner)
-	err := r.client.Apply(ctx, body, client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
+	err = r.client.Apply(ctx, body, client.FieldOwner(v1alpha1.ManagerWatcher), client.ForceOwnership)
 	if overtaken(err) {
 		// Changed since it was read: its event comes.
 		return nil

@@ -146,6 +146,13 @@ func (b *breaker) retryIn(now time.Time) time.Duration {
 	return max(b.next.Sub(now), time.Second)
 }
 
+// closedTo tells whether a call would not be let through: then nothing has to be read for it.
+func (b *breaker) closedTo(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.step != 0 && now.Before(b.next)
+}
+
 // jitter adds up to a fifth, so that many sites do not come back in the same moment.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/5+1) //nolint:gosec // spreads load, protects nothing

@@ -77,6 +77,9 @@ func (r *Reconciler) requestRun(ctx context.Context, v *view, d decision) (reque
 			return request{called: true, after: v.memo.update.step}, nil
 		}
 	}
+	if r.breaker.closedTo(r.now()) {
+		return request{}, ErrUnavailable
+	}
 	fresh, err := r.confirm(ctx, v)
 	if err != nil {
 		return request{called: repeated}, err
@@ -154,7 +157,7 @@ func (r *Reconciler) recover(ctx context.Context, v *view, d decision) (request,
 	if err != nil {
 		return request{called: true}, err
 	}
-	if fresh == nil || decide(fresh.site, fresh.workload).verb != running {
+	if fresh == nil || fresh.site.DeletionTimestamp != nil || !fresh.site.InProgress() {
 		return request{called: true, after: staleRetry}, nil
 	}
 	key := updateKey(fresh.site, d)

@@ -114,9 +114,7 @@ func (r *Reconciler) confirm(ctx context.Context, v *view) (*view, error) {
 // act does what was decided, and what needs no decision. A step that fails does not keep the next ones from being made.
 func (r *Reconciler) act(ctx context.Context, v *view, d decision) (outcome, error) {
 	if d.cause == causeConflict {
-		return outcome{
-			after: conflictPoll, unreachable: wasUnreachable(v.site), aborted: v.site.Status.ObservedAbort, scheduled: v.site.Status.ObservedSchedule,
-		}, nil
+		return r.actInConflict(ctx, v, d)
 	}
 	var done outcome
 	var errs [7]error
@@ -133,10 +131,25 @@ func (r *Reconciler) act(ctx context.Context, v *view, d decision) (outcome, err
 	if done.found.secret != "" {
 		done.after = soonest(done.after, secretPoll)
 	}
+	if done.found.stale {
+		done.after = soonest(done.after, staleRetry)
+	}
 	if done.found.terminating || done.found.rejected != "" {
 		done.after = soonest(done.after, refusedRetry)
 	}
 	return done, errors.Join(errs[:]...)
+}
+
+// actInConflict leaves a Deployment alone that is another's. A run of ours that is open, or was lost, is looked after all the same.
+func (r *Reconciler) actInConflict(ctx context.Context, v *view, d decision) (outcome, error) {
+	done := outcome{after: conflictPoll, scheduled: v.site.Status.ObservedSchedule}
+	if v.site.InProgress() {
+		d = decideOpen(v.site)
+	}
+	failed := r.abort(ctx, v, &done)
+	unreachable, err := r.orchestrate(ctx, v, d, &done.after)
+	done.unreachable = done.unreachable || unreachable
+	return done, errors.Join(failed, err)
 }
 
 // announce records an Event for each condition that has just become a problem.

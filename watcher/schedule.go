@@ -72,20 +72,6 @@ func (s *TemporalStarter) scheduleOptions(site update.Site, plan Plan, found tem
 	}
 }
 
-// Scheduled implements Starter.
-func (s *TemporalStarter) Scheduled(ctx context.Context, site update.Site) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err := s.client.ScheduleClient().GetHandle(ctx, site.ScheduleID()).Describe(ctx)
-	if missing(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, classify("describe schedule of", site.ScheduleID(), err)
-	}
-	return true, nil
-}
-
 // Unschedule implements Starter.
 func (s *TemporalStarter) Unschedule(ctx context.Context, site update.Site) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

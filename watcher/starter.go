@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/drupdate/drupdate/internal/codec"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -35,8 +36,6 @@ type Starter interface {
 	Open(ctx context.Context, workflowID string) (bool, error)
 	// Schedule makes or changes the schedule of the site's backups. A plan that cannot be carried out is no ErrUnavailable.
 	Schedule(ctx context.Context, site update.Site, plan Plan) error
-	// Scheduled tells whether the site has a schedule.
-	Scheduled(ctx context.Context, site update.Site) (bool, error)
 	// Unschedule removes the schedule; one that does not exist is removed.
 	Unschedule(ctx context.Context, site update.Site) error
 	// Healthy returns nil if the orchestrator answers.
@@ -125,7 +124,8 @@ func (s *TemporalStarter) Open(ctx context.Context, workflowID string) (bool, er
 	case err != nil:
 		return false, classify("describe", workflowID, err)
 	}
-	return description.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	// An operator may hold a run by Temporal's own means.
+	return description.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || description.Status == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED, nil
 }
 
 // Healthy implements Starter.
@@ -200,7 +200,7 @@ func unknownAttribute(err error) bool {
 // classify marks every error as an outage but those that are about this one request.
 func classify(what, id string, err error) error {
 	var invalid *serviceerror.InvalidArgument
-	if errors.As(err, &invalid) {
+	if errors.As(err, &invalid) || errors.Is(err, codec.ErrUnknownKey) || errors.Is(err, codec.ErrTampered) {
 		return fmt.Errorf("%s workflow: %q: %w", what, id, err)
 	}
 	return fmt.Errorf("%s workflow: %q: %w: %w", what, id, ErrUnavailable, err)

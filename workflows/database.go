@@ -393,11 +393,8 @@ func (r *run) resumeOperation() (ending, error) {
 	if target := r.state.Releases.Target; target != "" {
 		r.target, r.control.target = target, target
 	}
-	if r.state.LastPhase == update.PhaseRollingBack && r.state.DatabaseFailed == update.ReasonUntouched {
-		return r.undoUntouched(operation, r.state.LastMessage, update.OperationResult{})
-	}
 	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
-		return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)
+		return r.resumeUndoing(operation)
 	}
 	// Without a backup volume there is no journal that keeps updatedb from running twice, and under another release's code
 	// it must not begin at all: then the Job must still be there.
@@ -413,6 +410,14 @@ func (r *run) resumeOperation() (ending, error) {
 		return ending{again: true}, nil
 	}
 	return end, err
+}
+
+// resumeUndoing goes on with what a lost run did after its operation had failed.
+func (r *run) resumeUndoing(operation string) (ending, error) {
+	if r.state.LastPhase == update.PhaseRollingBack && r.state.DatabaseFailed == update.ReasonUntouched {
+		return r.undoUntouched(operation, r.state.LastMessage, update.OperationResult{})
+	}
+	return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)
 }
 
 func capital(s string) string {

@@ -296,13 +296,17 @@ func TestARollbackOfASiteThatIsScaledToZero(t *testing.T) {
 	}{
 		{
 			"the target was broken", func(w *world) { w.caches["r2"] = broken },
-			update.PhaseRolledBack, map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed}, "r2",
+			update.PhaseRolledBack,
+			map[string]string{update.ConditionCodeUpdateFailed: update.ReasonCacheRebuildFailed},
+			"r2",
 		},
 		{
 			"no pod was there to be asked", func(w *world) {
 				w.before["RebuildCaches"] = func() { w.failing["RebuildCaches"] = fatal(update.FailureNoAnswer) }
 			},
-			update.PhaseSuspended, map[string]string{}, "",
+			update.PhaseSuspended,
+			map[string]string{},
+			"",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -37,18 +37,23 @@ func UpdateSite(ctx workflow.Context, req update.Request) (update.Summary, error
 		}
 		end.from, end.target = r.from, r.target
 		last = end
-		if end.again || r.wantedAgain(end) {
-			if r.grown() {
-				return update.Summary{}, r.anew()
-			}
-			continue
+		switch {
+		case !r.goesOn(end):
+			return r.summary(end)
+		case r.grown():
+			return update.Summary{}, r.anew()
 		}
-		r.describe(end.phase, end.message)
-		if r.lastTask(); r.wantedAgain(end) {
-			continue
-		}
-		return r.summary(end)
 	}
+}
+
+// goesOn tells whether another pass follows; if not, the run is ready to end.
+func (r *run) goesOn(end ending) bool {
+	if end.again || r.wantedAgain(end) {
+		return true
+	}
+	r.describe(end.phase, end.message)
+	r.lastTask()
+	return r.wantedAgain(end)
 }
 
 // lastTask makes the run end in a workflow task of its own. The SDK does not compare commands with the history in a task

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/codec"
 	"github.com/drupdate/drupdate/internal/logging"
 )
@@ -23,10 +24,10 @@ func codecServerCommand(env lookup) *cobra.Command {
 		Long: "Decrypt payloads for the Temporal Web UI and the temporal command, on this machine:\n\n" +
 			"  drupdate codec-server --codec-keys keys/ --ui-origin https://temporal.example.org\n\n" +
 			"In the Web UI set http://127.0.0.1:8089 as codec endpoint; with the command, --codec-endpoint.",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd, env); err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			return serveCodec(cmd, server, keys, tokenFile)
 		},
@@ -55,7 +56,7 @@ func serveCodec(cmd *cobra.Command, server codec.ServerConfig, keyPath, tokenFil
 		}
 	}
 	if err := errors.Join(append(problems, server.Validate())...); err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	log, err := logging.New(cmd.ErrOrStderr(), "info", logging.Console)
 	if err != nil {

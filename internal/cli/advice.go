@@ -26,6 +26,7 @@ var mends = map[string]string{
 	update.ReasonDatabaseUnknown:       "run drush updatedb:status in a pod",
 	update.ReasonDatabaseAhead:         "ask for a release at least as new as the one that made those updates, or restore a backup of that time",
 	update.ReasonVerifyFailed:          "see what the message says does not work at this release",
+	update.ReasonSuspended:             "scale the Deployment up, or end its pause",
 	update.ReasonOverruled:             "find out who else sets the image: kubectl get deploy -o yaml --show-managed-fields",
 	update.FailureContainerMissing:     "correct spec.runtime.container",
 	update.ReasonUntouched:             "mend what the message names; the database was never changed",

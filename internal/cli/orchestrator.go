@@ -50,7 +50,7 @@ func isNotFound(err error) bool {
 }
 
 func isOpen(status enumspb.WorkflowExecutionStatus) bool {
-	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }
 
 func siteOf(site *v1alpha1.DrupalSite) update.Site {

@@ -44,6 +44,7 @@ type session struct {
 	overrides  clientcmd.ConfigOverrides
 	everywhere bool
 	output     string
+	forms      []string
 	taskQueue  string
 }
 
@@ -75,12 +76,15 @@ const (
 func (s *session) outputFlag(c *cobra.Command, forms ...string) {
 	c.Flags().StringVarP(&s.output, "output", "o", asText, "form of the output: "+strings.Join(forms, ", ")+"; empty means a table")
 	s.complete(c, "output", func(context.Context) []string { return forms })
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if s.output == asText || slices.Contains(forms, s.output) {
-			return nil
-		}
-		return Usage(fmt.Errorf("--output is one of %s, not %q", strings.Join(forms, ", "), s.output))
+	s.forms = forms
+}
+
+// outputKnown refuses a form of output that the command does not have, whether a flag or a variable asks for it.
+func (s *session) outputKnown() error {
+	if s.output == asText || slices.Contains(s.forms, s.output) {
+		return nil
 	}
+	return Usage(fmt.Errorf("--output is one of %s, not %q", strings.Join(s.forms, ", "), s.output))
 }
 
 func (s *session) queueFlag(f *pflag.FlagSet) {
@@ -106,7 +110,7 @@ func (s *session) begin(c *cobra.Command) error {
 		return Usage(err)
 	}
 	s.out = newTerminal(c.OutOrStdout(), s.cfg.Env)
-	return nil
+	return s.outputKnown()
 }
 
 // loader finds the cluster as kubectl does: flag, KUBECONFIG, ~/.kube/config, and in a pod its own cluster.

@@ -24,8 +24,27 @@ func (p *patience) flags(c *cobra.Command, what string) { p.flagsFor(c, what, "t
 // flagsFor are the flags of a wait for something that fails if whose does.
 func (p *patience) flagsFor(c *cobra.Command, what, whose string) {
 	c.Flags().BoolVar(&p.wait, "wait", false, "wait until "+what+", and fail if "+whose+" does")
-	c.Flags().DurationVar(&p.timeout, "timeout", 0, "how long to wait, for example 30m; 0 means for ever")
+	c.Flags().Var(&positive{&p.timeout}, "timeout", "how long to wait, for example 30m; 0 means for ever")
 }
+
+// positive is a flag of a duration that is not below zero.
+type positive struct{ *time.Duration }
+
+// Set implements pflag.Value.
+func (p *positive) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d < 0:
+		return errors.New("it must not be negative")
+	}
+	*p.Duration = d
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*positive) Type() string { return "duration" }
 
 // until waits for a site and limits the wait. What was asked for goes on whatever becomes of the wait.
 func (s *session) until(ctx context.Context, p patience, key kube.ObjectKey, done func(*v1alpha1.DrupalSite) bool) (*v1alpha1.DrupalSite, error) {
@@ -57,6 +76,8 @@ func ended(before *v1alpha1.DrupalSite) func(*v1alpha1.DrupalSite) bool {
 			return false
 		case site.Spec.Release != before.Spec.Release:
 			return true // somebody asked for something else: this wish is history
+		case superseded(site):
+			return false // it judged nothing, and another run follows
 		case newlyFinished(before.Status.Run, site.Status.Run):
 			return site.Status.Release.Target == site.Spec.Release
 		}
@@ -64,6 +85,12 @@ func ended(before *v1alpha1.DrupalSite) func(*v1alpha1.DrupalSite) bool {
 		return site.Status.ObservedGeneration >= before.Generation && before.Annotations[v1alpha1.AnnotationRetry] == before.Status.ObservedRetry &&
 			site.Status.Release.Serving == site.Spec.Release && site.Status.Release.Failed == "" && !before.InProgress()
 	}
+}
+
+// superseded tells whether the newest run gave way to what happened to the site, and left its target without a verdict.
+func superseded(site *v1alpha1.DrupalSite) bool {
+	run, r := site.Status.Run, site.Status.Release
+	return run != nil && run.Phase == string(update.PhaseSuperseded) && r.Failed == "" && r.Serving != site.Spec.Release
 }
 
 // newlyFinished tells whether a run has ended since.

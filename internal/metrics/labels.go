@@ -48,7 +48,7 @@ var codeReasons = []string{
 	"InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "ReplicaSetCreateError",
 	update.ReasonPreflightFailed, update.ReasonRolloutTimeout, update.ReasonCacheRebuildFailed, update.ReasonDatabaseUnknown, update.ReasonDatabaseAhead,
 	update.ReasonVerifyFailed,
-	update.ReasonOverruled, update.ReasonStepFailed,
+	update.ReasonOverruled, update.ReasonStepFailed, update.ReasonSuspended,
 	update.FailureInvalid, update.FailureForbidden, update.FailureContainerMissing, update.FailureDrushMissing,
 	update.FailureNoAnswer, update.FailureWorkloadConflict, update.FailureReplaced, update.FailureOperationOpen,
 }
