@@ -64,6 +64,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 	if run := site.Status.Run; run != nil {
 		s.LastPhase, s.LastRunID, s.LastMessage = update.Phase(run.Phase), run.RunID, run.Message
 		s.Operation, s.Unsecured, s.Restoring, s.Journal = run.Operation, run.Unsecured, run.Restoring, run.Journal
+		s.Lift = run.Lift
 	}
 	if site.Spec.Install != nil {
 		s.InstallProfile = site.Spec.Install.Profile

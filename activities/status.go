@@ -174,7 +174,7 @@ func changeRun(s *ownedStatus, r update.Report, now time.Time) {
 
 // changeOperation writes the unsettled operation, and what goes with it.
 func changeOperation(run *v1alpha1.RunStatus, r update.Report) {
-	run.Operation, run.Unsecured, run.Restoring, run.Journal = *r.Operation, r.Unsecured, r.Restoring, r.Journal
+	run.Operation, run.Unsecured, run.Restoring, run.Journal, run.Lift = *r.Operation, r.Unsecured, r.Restoring, r.Journal, r.Lift
 	if run.Operation == "" {
 		run.Unsecured, run.Restoring, run.Journal = false, "", ""
 	}

@@ -98,9 +98,6 @@ func (r *run) applyUpdates(pending update.Pending) (ending, error) {
 	}
 	r.operations++
 	operation := update.OperationID(r.id, r.operations)
-	if r.since("distinct-operation-id") {
-		operation = update.DistinctOperationID(r.id, r.operations)
-	}
 	err := r.enter(update.PhaseUpdatingDatabase, "Updating the database under maintenance mode.", func(report *update.Report) {
 		report.Set = []update.Condition{condition}
 		report.Operation, report.Unsecured = &operation, !r.state.Settings.Backup
@@ -183,24 +180,23 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 	return r.undoUntouched(operation, message, result)
 }
 
-// undoUntouched puts maintenance mode and code back after such an operation. It stays open until that is done, where it has a
-// journal: a run that takes over goes on with that. Without one there is only a rollback to finish. updatedb is begun by neither.
+// undoUntouched puts maintenance mode and code back after such an operation. The operation is settled: a run that takes over never
+// begins updatedb. Where it has a journal, status.run.lift names it until maintenance mode is as it was.
 func (r *run) undoUntouched(operation, message string, result update.OperationResult) (ending, error) {
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
-	open := ""
-	if operation != "" && r.state.Settings.Backup && r.since("open-until-lifted") {
-		open, r.asBefore = operation, true
-	}
 	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
-		report.Releases, report.Operation = &releases, &open
+		report.Releases, report.Operation = &releases, new(string)
+		if r.state.Settings.Backup {
+			report.Lift = operation
+		}
 		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
 		report.Step, report.Maintenance = result.Step, result.Maintenance
 	})
 	if err != nil {
 		return ending{}, err
 	}
-	r.state.Releases, r.state.Operation = releases, open
+	r.state.Releases, r.state.Operation = releases, ""
 	if !r.state.Settings.Backup {
 		if r.leftClosed(result) {
 			return r.restoreFailed(message, "maintenance mode could not be put back.", true)
@@ -394,7 +390,7 @@ func (r *run) resumeOperation() (ending, error) {
 		r.target, r.control.target = target, target
 	}
 	if r.state.LastPhase == update.PhaseRestoring || r.state.DatabaseFailed != "" {
-		return r.resumeUndoing(operation)
+		return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)
 	}
 	// Without a backup volume there is no journal that keeps updatedb from running twice, and under another release's code
 	// it must not begin at all: then the Job must still be there.
@@ -412,12 +408,12 @@ func (r *run) resumeOperation() (ending, error) {
 	return end, err
 }
 
-// resumeUndoing goes on with what a lost run did after its operation had failed.
-func (r *run) resumeUndoing(operation string) (ending, error) {
-	if r.state.LastPhase == update.PhaseRollingBack && r.state.DatabaseFailed == update.ReasonUntouched {
-		return r.undoUntouched(operation, r.state.LastMessage, update.OperationResult{})
-	}
-	return r.undoDatabase(operation, "the run was lost while the database was being restored", true, 0)
+// resumeUntouched goes on with what a lost run did after its operation had ended before updatedb.
+func (r *run) resumeUntouched() (ending, error) {
+	r.marked, r.cronSuspended = true, true
+	r.target = r.state.Releases.Failed
+	r.state.Settings.Backup = true // there is a journal, whatever the spec says by now
+	return r.undoUntouched(r.state.Lift, r.state.LastMessage, update.OperationResult{})
 }
 
 func capital(s string) string {

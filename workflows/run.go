@@ -36,8 +36,6 @@ type run struct {
 	unchanged bool
 	// cronSuspended is set once this run may have suspended the site's CronJobs.
 	cronSuspended bool
-	// asBefore is set while the open operation is known to have left the database as it was.
-	asBefore bool
 	// closed is set once the run has taken its mark off the site again, in this pass or an earlier one.
 	closed bool
 	// job is the newest Job that ran an operation; empty while there is none.
@@ -83,7 +81,7 @@ func (r *run) inspect() (gone bool, err error) {
 	r.state, r.site = state, state.Site
 	r.from, r.target = state.Releases.Serving, state.Release
 	r.control.target, r.control.retarget = state.Release, ""
-	r.updated, r.backup, r.asBefore = nil, nil, false
+	r.updated, r.backup = nil, nil
 	r.change = update.Change{Site: r.site, UID: state.Workload.UID}
 	r.progress.From, r.progress.Target = r.from, r.target
 	return false, nil

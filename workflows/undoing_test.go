@@ -202,7 +202,7 @@ func untouchedAt(step string) update.OperationResult {
 	return update.OperationResult{Outcome: update.Failed, Step: step, Message: "the volume is full"}
 }
 
-func TestAnUntouchedDatabaseStaysOpenUntilTheSiteIsOutOfMaintenanceMode(t *testing.T) {
+func TestALostRunLiftsWhatAnUntouchedDatabaseLeftClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.pending["r2"] = []update.Pending{some("m_update_1")}
@@ -212,7 +212,9 @@ func TestAnUntouchedDatabaseStaysOpenUntilTheSiteIsOutOfMaintenanceMode(t *testi
 	_, err := w.run(t)
 	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
 	require.Equal(t, "r1", lost.Workload.Release, "looked at while the code went back")
-	require.Equal(t, w.ran[0].RunID, lost.Operation)
+	require.Equal(t, w.ran[0].RunID, lost.Lift)
+	require.Empty(t, lost.Operation, "a worker of a version before knows no other meaning")
+	require.Empty(t, w.state.Lift)
 	require.Equal(t, []update.OperationKind{update.OperationUpdate, update.OperationLift}, w.kinds())
 
 	// The same run, lost at that moment.
@@ -222,21 +224,10 @@ func TestAnUntouchedDatabaseStaysOpenUntilTheSiteIsOutOfMaintenanceMode(t *testi
 	_, err = again.run(t)
 	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
 	require.Equal(t, []update.OperationKind{update.OperationLift}, again.kinds(), "neither updatedb nor a restore")
-	require.Equal(t, lost.Operation, again.ran[0].RunID)
+	require.Equal(t, lost.Lift, again.ran[0].RunID)
 	require.Equal(t, map[string]string{update.ConditionDBUpdatesFailed: update.ReasonUntouched}, again.reasons())
 	require.Equal(t, lost.LastMessage+" The site serves r1 on the database as it was before.", again.state.LastMessage)
 	again.orderly(t)
-}
-
-func TestAnUntouchedDatabaseThatCannotBeOpenedKeepsItsReleaseToGoBackTo(t *testing.T) {
-	t.Parallel()
-	w := newWorld()
-	w.pending["r2"] = []update.Pending{some("m_update_1")}
-	w.ops[update.OperationUpdate] = untouchedAt("backup")
-	w.failing["ResumeCron"] = fatal(update.FailureForbidden)
-	_, err := w.run(t)
-	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
-	require.Equal(t, "r1", w.state.Releases.Failsafe, "the database is as it was, and r1 fits it")
 }
 
 func TestWhatWasRefusedBeforeItBeganNeedsNoJobToPutBack(t *testing.T) {

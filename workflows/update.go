@@ -79,12 +79,19 @@ func (r *run) pass() (ending, error) {
 		return r.resumeRestore()
 	case r.state.Operation != "":
 		return r.resumeOperation()
-	case r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != "":
+	case r.rollingBack() && r.state.Lift != "":
+		return r.resumeUntouched()
+	case r.rollingBack():
 		return r.resumeRollback()
 	case !r.workLeft():
 		return r.tidy()
 	}
 	return r.steps(r.wait, r.mark, r.preflight, r.rollOut, r.rebuildCaches, r.updateDatabase, r.verify, r.finish)
+}
+
+// rollingBack tells whether a lost run was rolling a failed release back.
+func (r *run) rollingBack() bool {
+	return r.state.InProgress && r.state.LastPhase == update.PhaseRollingBack && r.state.Releases.Failed != ""
 }
 
 // steps runs one step after the other until one of them ends the pass.
@@ -152,7 +159,7 @@ func (r *run) lost(err error) ending {
 	} else {
 		releases := r.state.Releases
 		releases.Target, releases.Failed = r.target, r.target
-		if r.state.Operation != "" && r.state.Restoring == "" && !r.asBefore { // the old code must not meet this database any more
+		if r.state.Operation != "" && r.state.Restoring == "" { // the old code must not meet this database any more
 			releases.Serving, releases.Failsafe = cmp.Or(r.change.Release, r.target), ""
 			conditions, report.Backup = append(conditions, r.outcomeUnknown()), r.backup
 		}

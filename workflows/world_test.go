@@ -290,6 +290,7 @@ func (w *world) report(r update.Report) {
 	}
 	if r.Operation != nil {
 		w.state.Operation, w.state.Unsecured, w.state.Restoring, w.state.Journal = *r.Operation, r.Unsecured, r.Restoring, r.Journal
+		w.state.Lift = r.Lift
 	}
 	if r.ObservedRetry != nil {
 		w.state.ObservedRetry = *r.ObservedRetry

@@ -76,6 +76,9 @@ type RunStatus struct {
 	// journal is the base name of that operation's notes, and of its safety backup, on the backup volume.
 	// +optional
 	Journal string `json:"journal,omitempty"`
+	// lift is the operation that ended before it changed the database, while what it left of maintenance mode is not put back yet.
+	// +optional
+	Lift string `json:"lift,omitempty"`
 	// phaseStartedAt is since when the phase holds.
 	// +optional
 	PhaseStartedAt *metav1.Time `json:"phaseStartedAt,omitempty"`

@@ -133,15 +133,6 @@ func OperationID(runID string, n int) string {
 	return fmt.Sprintf("%s-%d", runID, n)
 }
 
-// DistinctOperationID is OperationID with the end of the run's id once more, which goes into the name of the backup: run ids
-// begin with the time, so that those of one minute begin alike.
-func DistinctOperationID(runID string, n int) string {
-	if len(runID) != uuidLength {
-		return OperationID(runID, n)
-	}
-	return OperationID(runID+"-"+runID[uuidLength-6:], n)
-}
-
 // BackupName is the base name of the backup that an operation takes: derived, so that taking it twice is taking it once.
 func BackupName(site Site, from, operation string) string {
 	short := operation

@@ -72,6 +72,9 @@ type Report struct {
 	// Journal goes with Restoring: the base name of the operation's notes, and of its safety backup.
 	Journal string  `json:"journal,omitempty"`
 	Backup  *Backup `json:"backup,omitempty"`
+	// Lift goes with Operation, where that is cleared: the operation whose journal tells what maintenance mode was, until it is
+	// put back. Without it the resource's own is cleared.
+	Lift string `json:"lift,omitempty"`
 	// Step and Maintenance are those of the OperationResult that the report settles; empty where it settles none.
 	Step string `json:"step,omitempty"`
 	// Known is the operation that the run knows to be open, empty if none. Where the resource names another one, the report

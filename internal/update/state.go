@@ -35,6 +35,8 @@ type State struct {
 	Restoring string `json:"restoring,omitempty"`
 	// Journal is status.run.journal: the name that its notes have, whatever release the site runs by now.
 	Journal string `json:"journal,omitempty"`
+	// Lift is status.run.lift: the operation that ended before updatedb, and may have left the site in maintenance mode.
+	Lift string `json:"lift,omitempty"`
 	// CodeFailed, DatabaseFailed and Pending are the reasons of those conditions; empty means the condition is absent.
 	CodeFailed     string `json:"codeFailed,omitempty"`
 	DatabaseFailed string `json:"databaseFailed,omitempty"`
