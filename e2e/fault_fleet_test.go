@@ -377,7 +377,8 @@ func (p *proxy) call(method, path string, body any) error {
 	if err != nil {
 		return err
 	}
-	response, err := (&http.Client{Timeout: 5 * time.Second}).Do(request)
+	// A toxic is gone once every stream has passed on what it holds.
+	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
 	if err != nil {
 		return err
 	}
