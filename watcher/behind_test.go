@@ -163,15 +163,18 @@ func TestAnOutageDoesNotAskTheAPIServerForEachSite(t *testing.T) {
 	require.Zero(t, reads)
 }
 
+// anothers gives a Deployment to another controller.
+func anothers(d *appsv1.Deployment) {
+	d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "App", Name: "x", UID: "y", Controller: new(true)}}
+}
+
 func TestALostRunIsNoticedThoughTheDeploymentIsAnothers(t *testing.T) {
 	t.Parallel()
 	site := newSite(updating(update.PhaseUpdatingDatabase))
-	w := newWorld(t, site, secret(), newDeployment(site, "10.3.7", func(d *appsv1.Deployment) {
-		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "App", Name: "x", UID: "y", Controller: new(true)}}
-	}))
+	w := newWorld(t, site, secret(), newDeployment(site, "10.3.7", anothers))
 	for range 10 {
 		w.reconcile()
-		w.clock = w.clock.Add(time.Minute)
+		w.pass(time.Minute)
 	}
 	require.NotZero(t, w.temporal.calls, "Temporal is never asked, the mark stays")
 }
@@ -183,7 +186,7 @@ func TestUnreachableIsNotKeptForEverInAConflict(t *testing.T) {
 	w.reconcile()
 	require.Contains(t, w.condition(v1alpha1.ConditionOrchestratorUnavailable), "True")
 	dep := w.deployment()
-	dep.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "App", Name: "x", UID: "y", Controller: new(true)}}
+	anothers(dep)
 	require.NoError(t, w.client.Update(t.Context(), dep))
 	w.temporal.err = nil
 	for range 10 {

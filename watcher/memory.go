@@ -113,7 +113,7 @@ func (b *breaker) allow(now time.Time) bool {
 	if b.step == 0 {
 		return true
 	}
-	if now.Before(b.next) {
+	if b.shut(now) {
 		return false
 	}
 	// Nobody else for as long as the call may take; so a caller that never reports does not block the others for ever.
@@ -150,8 +150,10 @@ func (b *breaker) retryIn(now time.Time) time.Duration {
 func (b *breaker) closedTo(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.step != 0 && now.Before(b.next)
+	return b.shut(now)
 }
+
+func (b *breaker) shut(now time.Time) bool { return b.step != 0 && now.Before(b.next) }
 
 // jitter adds up to a fifth, so that many sites do not come back in the same moment.
 func jitter(d time.Duration) time.Duration {

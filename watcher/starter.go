@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/drupdate/drupdate/internal/codec"
+	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/logging"
 	"github.com/drupdate/drupdate/internal/update"
 )
@@ -124,8 +125,7 @@ func (s *TemporalStarter) Open(ctx context.Context, workflowID string) (bool, er
 	case err != nil:
 		return false, classify("describe", workflowID, err)
 	}
-	// An operator may hold a run by Temporal's own means.
-	return description.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || description.Status == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED, nil
+	return dial.IsOpen(description.Status), nil
 }
 
 // Healthy implements Starter.

@@ -60,31 +60,33 @@ func (r *run) askPending() (update.Pending, ending, error) {
 
 func (r *run) ask(ctx workflow.Context) (update.Pending, error) {
 	question := update.Question{Site: r.site, Release: r.target}
-	for attempt := 0; ; attempt++ {
+	again := func() bool { return true }
+	return untilProof(ctx, again, func() (update.Pending, error) {
 		if err := r.gate(ctx); err != nil {
 			return update.Pending{}, temporal.NewCanceledError()
 		}
-		pending, err := call(ctx, asking(), "drush updatedb:status", update.PendingUpdates, question)
-		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) {
-			return pending, err
-		}
-		timer := workflow.TimerOptions{Summary: "ask Drush again: its answer was no proof"}
-		if err := workflow.NewTimerWithOptions(ctx, askAgain[attempt], timer).Get(ctx, nil); err != nil {
-			return pending, err
-		}
-	}
+		return call(ctx, asking(), "drush updatedb:status", update.PendingUpdates, question)
+	})
 }
 
 // askRestored asks whether a database that was put back fits a release. Nothing interrupts it, and a pause does not hold it.
 func (r *run) askRestored(release string) (update.Pending, error) {
 	question := update.Question{Site: r.site, Release: release, AllowNotReady: true}
+	again := func() bool { return r.since("ask-restored-again") }
+	return untilProof(r.steady, again, func() (update.Pending, error) {
+		return call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
+	})
+}
+
+// untilProof asks until the answer is a proof, and after the pauses of askAgain takes what it got. again tells whether to ask again.
+func untilProof(ctx workflow.Context, again func() bool, ask func() (update.Pending, error)) (update.Pending, error) {
 	for attempt := 0; ; attempt++ {
-		pending, err := call(r.steady, asking(), "drush updatedb:status on the restored database", update.PendingUpdates, question)
-		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) || !r.since("ask-restored-again") {
+		pending, err := ask()
+		if err != nil || pending.State != update.PendingUnknown || attempt == len(askAgain) || !again() {
 			return pending, err
 		}
 		timer := workflow.TimerOptions{Summary: "ask Drush again: its answer was no proof"}
-		if err := workflow.NewTimerWithOptions(r.steady, askAgain[attempt], timer).Get(r.steady, nil); err != nil {
+		if err := workflow.NewTimerWithOptions(ctx, askAgain[attempt], timer).Get(ctx, nil); err != nil {
 			return pending, err
 		}
 	}
@@ -183,13 +185,13 @@ func (r *run) untouched(operation string, result update.OperationResult) (ending
 // undoUntouched puts maintenance mode and code back after such an operation. The operation is settled: a run that takes over never
 // begins updatedb. Where it has a journal, status.run.lift names it until maintenance mode is as it was.
 func (r *run) undoUntouched(operation, message string, result update.OperationResult) (ending, error) {
+	if !r.state.Settings.Backup {
+		operation = ""
+	}
 	releases := r.state.Releases
 	releases.Target, releases.Failed = r.target, r.target
 	err := r.enter(update.PhaseRollingBack, message, func(report *update.Report) {
-		report.Releases, report.Operation = &releases, new(string)
-		if r.state.Settings.Backup {
-			report.Lift = operation
-		}
+		report.Releases, report.Operation, report.Lift = &releases, new(string), operation
 		report.Set = []update.Condition{databaseFailed(update.ReasonUntouched, message)}
 		report.Step, report.Maintenance = result.Step, result.Maintenance
 	})
@@ -197,11 +199,8 @@ func (r *run) undoUntouched(operation, message string, result update.OperationRe
 		return ending{}, err
 	}
 	r.state.Releases, r.state.Operation = releases, ""
-	if !r.state.Settings.Backup {
-		if r.leftClosed(result) {
-			return r.restoreFailed(message, "maintenance mode could not be put back.", true)
-		}
-		operation = ""
+	if !r.state.Settings.Backup && r.leftClosed(result) {
+		return r.restoreFailed(message, "maintenance mode could not be put back.", true)
 	}
 	return r.backOnDatabase(operation, update.ReasonUntouched, message, false)
 }

@@ -57,7 +57,7 @@ func (r *run) triesAgain(kind update.OperationKind, result update.OperationResul
 	default:
 		return false
 	}
-	if workflow.GetVersion(r.steady, "2026-12-put-right", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !r.since("2026-12-put-right") {
 		return false
 	}
 	options := workflow.TimerOptions{Summary: fmt.Sprintf("%s failed: try again in %s", kind, putRight[n-1])}

@@ -19,7 +19,7 @@ func (r *run) asksFirst() bool {
 // preflight asks the target's Drush, in a Job beside the pods that serve, whether it bootstraps and which updates are
 // pending. What fails here has changed nothing: there is nothing to roll back.
 func (r *run) preflight() (ending, error) {
-	if !r.asksFirst() || workflow.GetVersion(r.steady, "2026-12-preflight", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !r.asksFirst() || !r.since("2026-12-preflight") {
 		return ending{}, nil
 	}
 	// An earlier target of this run may have been rolled out already.

@@ -11,6 +11,9 @@ import (
 	"github.com/drupdate/drupdate/internal/update"
 )
 
+// hookThrew is how an update ends whose updatedb failed.
+var hookThrew = update.OperationResult{Outcome: update.Failed, Touched: true, Step: "updatedb", Message: "hook threw"}
+
 func TestARecoveryThatCannotSuspendCronLooksAtTheJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -35,13 +38,20 @@ func TestARecoveredRestoreThatCannotSuspendCronLooksAtTheJob(t *testing.T) {
 	}
 }
 
-func TestALostEndAfterAnUpdatedDatabaseLeavesNoReleaseToGoBackTo(t *testing.T) {
-	t.Parallel()
+// lostAfterUpdate is a site whose database was updated by a run that could not go on after that.
+func lostAfterUpdate(t *testing.T) *world {
+	t.Helper()
 	w := newWorld()
 	w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
 	w.failing["ResumeCron"] = fatal(update.FailureForbidden)
 	_, err := w.run(t)
 	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
+	return w
+}
+
+func TestALostEndAfterAnUpdatedDatabaseLeavesNoReleaseToGoBackTo(t *testing.T) {
+	t.Parallel()
+	w := lostAfterUpdate(t)
 	// The person mends the rights, and asks again: another release, which turns out to be broken.
 	delete(w.failing, "ResumeCron")
 	w.state.Release, w.state.Retry = "r3", "mended"
@@ -52,11 +62,7 @@ func TestALostEndAfterAnUpdatedDatabaseLeavesNoReleaseToGoBackTo(t *testing.T) {
 
 func TestALostEndAfterAnUpdatedDatabaseKeepsTheDeploymentAtTheTarget(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
-	w.pending["r2"] = []update.Pending{some("m_update_1"), none()}
-	w.failing["ResumeCron"] = fatal(update.FailureForbidden)
-	_, err := w.run(t)
-	require.Equal(t, update.PhaseRestoreFailed, phaseOf(t, err))
+	w := lostAfterUpdate(t)
 	require.Equal(t, update.Releases{Serving: "r2", Target: "r2", Failed: "r2"}, w.state.Releases)
 	require.NotEmpty(t, w.backups, "the backup that the person needs is listed")
 }
@@ -120,7 +126,7 @@ func TestADeploymentThatIsMadeAnewAfterARestoreIsNoFailedRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.pending["r2"] = []update.Pending{some("m_update_1")}
-	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true, Step: "updatedb", Message: "hook threw"}
+	w.ops[update.OperationUpdate] = hookThrew
 	w.rollouts["r1"] = update.Rollout{State: update.RolloutReplaced, Message: "the Deployment was deleted or replaced"}
 	w.after["WaitRollout"] = func() {
 		w.after["WaitRollout"] = func() { delete(w.rollouts, "r1"); w.state.Workload.UID = "d2" }
@@ -134,7 +140,7 @@ func TestAnUnknownAnswerOnARestoredDatabaseIsAskedAgain(t *testing.T) {
 	w := newWorld()
 	w.pending["r2"] = []update.Pending{some("m_update_1")}
 	w.pending["r1"] = []update.Pending{{Message: "SQLSTATE gone away"}, none()}
-	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true, Step: "updatedb", Message: "hook threw"}
+	w.ops[update.OperationUpdate] = hookThrew
 	_, err := w.run(t)
 	require.Equal(t, update.PhaseRestored, phaseOf(t, err))
 }
@@ -190,7 +196,7 @@ func TestAPauseDuringTheDatabaseUpdateDoesNotHoldItsUndoing(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.pending["r2"] = []update.Pending{some("m_update_1")}
-	w.ops[update.OperationUpdate] = update.OperationResult{Outcome: update.Failed, Touched: true, Step: "updatedb", Message: "hook threw"}
+	w.ops[update.OperationUpdate] = hookThrew
 	env := w.environment(20 * time.Second)
 	w.before["RunOperation"] = func() { env.SignalWorkflow(update.SignalPause, nil) }
 	env.ExecuteWorkflow(update.UpdateSiteWorkflow, update.Request{Site: site()})

@@ -60,7 +60,7 @@ func (r *run) goesOn(end ending) bool {
 // that completes a workflow: without this an older build, which a run of a newer one comes to during a rollout, could take the
 // results of steps that it does not know for those of its own last ones, and end the run too early.
 func (r *run) lastTask() {
-	if workflow.GetVersion(r.steady, "last-task", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !r.since("last-task") {
 		return
 	}
 	timer := workflow.TimerOptions{Summary: "close the run in a step of its own"}

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -106,7 +107,7 @@ func (s *session) runs(ctx context.Context, t client.Client, site update.Site, l
 
 // runOf tells of one run what the list has, and how it ended, from its own last event.
 func runOf(ctx context.Context, t client.Client, e *workflowpb.WorkflowExecutionInfo) (runReport, error) {
-	run := runReport{RunID: e.GetExecution().GetRunId(), StartedAt: e.GetStartTime().AsTime(), Open: isOpen(e.GetStatus())}
+	run := runReport{RunID: e.GetExecution().GetRunId(), StartedAt: e.GetStartTime().AsTime(), Open: dial.IsOpen(e.GetStatus())}
 	run.Target, run.Outcome = searchable(e, update.SearchTarget), searchable(e, update.SearchPhase)
 	if run.Open {
 		run.Took = time.Since(run.StartedAt)

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -47,10 +46,6 @@ func describe(namespace, id, runID string) *workflowservice.DescribeWorkflowExec
 func isNotFound(err error) bool {
 	var missing *serviceerror.NotFound
 	return errors.As(err, &missing)
-}
-
-func isOpen(status enumspb.WorkflowExecutionStatus) bool {
-	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }
 
 func siteOf(site *v1alpha1.DrupalSite) update.Site {

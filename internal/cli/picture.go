@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
+	"github.com/drupdate/drupdate/internal/dial"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -64,7 +65,7 @@ func (s *session) openRun(ctx context.Context, site *v1alpha1.DrupalSite) (*open
 	if err != nil {
 		return nil, s.temporalFault(err)
 	}
-	if !isOpen(found.Status) {
+	if !dial.IsOpen(found.Status) {
 		return nil, nil
 	}
 	run := &openRun{RunID: found.WorkflowExecution.RunID, StartedAt: found.WorkflowStartTime}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.uber.org/zap"
@@ -105,4 +106,9 @@ func (s Settings) encrypt(options *client.Options) error {
 	}
 	options.DataConverter, options.FailureConverter = codec.New(keys).Converters()
 	return nil
+}
+
+// IsOpen tells whether a workflow execution has not ended. An operator may hold one by Temporal's own pause.
+func IsOpen(status enumspb.WorkflowExecutionStatus) bool {
+	return status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }

@@ -1,6 +1,7 @@
 package sitejob
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,19 +14,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closedWorld is a site in sh.
-func closedWorld(t *testing.T) *world {
+// inSh is a site whose operations run in the system's shell, which is given stubs that busybox would pass by.
+func inSh(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, []string{"sh"}, "/usr/local/bin:/usr/bin:/bin")
 }
 
 // tells waits until the running script has said something of itself, such as its step.
-func (w *world) tells(t *testing.T, words string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
+func (w *world) tells(words string) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
 		raw, _ := os.ReadFile(w.resultFile())
 		return strings.Contains(string(raw), words)
 	}, 20*time.Second, 20*time.Millisecond)
+}
+
+// unstub takes a stub away again.
+func (w *world) unstub(name string) {
+	w.t.Helper()
+	require.NoError(w.t, os.Remove(filepath.Join(w.scene, "stubs", name)))
+}
+
+// killedAtTheLock is what a script has said that waits for somebody else's lock, and is killed there.
+func (w *world) killedAtTheLock(operation Operation, env ...string) Result {
+	w.t.Helper()
+	other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(w.t, err)
+	defer other.Close()
+	require.NoError(w.t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	require.NoError(w.t, os.Remove(w.resultFile()))
+	cmd, _ := w.start(operation, env...)
+	w.tells(`"touched":true`)
+	require.NoError(w.t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	raw, err := os.ReadFile(w.resultFile())
+	require.NoError(w.t, err)
+	r, ok := ParseResult(string(raw))
+	require.True(w.t, ok)
+	return r
 }
 
 // stub puts a program before all others.
@@ -40,9 +66,9 @@ func (w *world) stub(name, text string) {
 }
 
 // The chosen backup was taken of an open site, so its dump has the flag 0.
-func TestRewindThatFailsInVerifyLeavesTheSiteOpen(t *testing.T) {
+func TestARewindThatFailsInVerifyKeepsTheSiteClosed(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.on("sql:drop", `echo "echo []; exit 0" >"$S/on-status"`) // Drupal does not bootstrap on the restored database
 	w.on("sql:query", `case $* in *--file=*) for a; do case $a in --file=*) rm "${a#*=}" ;; esac; done; echo 5 >"$S/tables"; echo 0 >"$S/flag"; exit 0 ;; esac`)
@@ -53,9 +79,9 @@ func TestRewindThatFailsInVerifyLeavesTheSiteOpen(t *testing.T) {
 }
 
 // The import breaks off after the table that holds the flag.
-func TestRewindThatFailsInImportLeavesTheSiteOpen(t *testing.T) {
+func TestARewindThatFailsInImportKeepsTheSiteClosed(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.on("sql:query", `case $* in *--file=*) echo 0 >"$S/flag"; echo 'ERROR 2013 (HY000) at line 900: Lost connection' >&2; exit 1 ;; esac`)
 	got := w.rewind()
@@ -65,42 +91,29 @@ func TestRewindThatFailsInImportLeavesTheSiteOpen(t *testing.T) {
 }
 
 // During the verification the site is open.
-func TestRewindIsClosedWhileItIsVerified(t *testing.T) {
+func TestASiteIsClosedWhileItsRewindIsVerified(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.on("sql:query", `case $* in *--file=*) for a; do case $a in --file=*) rm "${a#*=}" ;; esac; done; echo 5 >"$S/tables"; echo 0 >"$S/flag"; exit 0 ;; *install_task*) cp "$S/flag" "$S/flag-during-verify" ;; esac`)
 	require.True(t, w.rewind().OK)
 	require.Equal(t, "1", w.get("flag-during-verify"))
 }
 
-// Killed while it waits for the lock, a restore says "start", which counts as final, and as untouched.
+// A restore waits for whoever still holds the lock. Killed there, it has not said what became of the database.
 func TestKilledBeforeItsFirstStepIsNoVerdict(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.on("updatedb", throws)
 	require.Equal(t, StepUpdatedb, w.run(Update).Step)
-	other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	defer other.Close()
-	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
-	require.NoError(t, os.Remove(w.resultFile()))
-	cmd, _ := w.start(Restore)
-	w.tells(t, "start-running")
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	raw, err := os.ReadFile(w.resultFile())
-	require.NoError(t, err)
-	r, ok := ParseResult(string(raw))
-	require.True(t, ok)
-	state, _ := judge(r, 137, nil)
+	state, _ := judge(w.killedAtTheLock(Restore), 137, nil)
 	require.Equal(t, Unknown, state)
 }
 
-// Variables of the site's own environment are replaced by the script's of the same name.
+// Variables of the site's own environment may have the names of the script's.
 func TestTheSitesEnvironmentReachesDrush(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.on("updatedb", `printf '%s|' "$NAME" "$DRIVER" "$PROFILE" "$TIMEOUT" "$DIR" "$FROM" "$FILE" "$GROUP" >"$S/seen"`)
 	w.run(Update, "NAME=shopdb", "DRIVER=mysql8", "PROFILE=prod", "TIMEOUT=30", "DIR=/srv", "FROM=shop@example.org", "FILE=a", "GROUP=www")
 	require.Equal(t, "shopdb|mysql8|prod|30|/srv|shop@example.org|a|www|", w.get("seen"))
@@ -122,10 +135,10 @@ func TestEveryNameOfTheScriptIsPutAside(t *testing.T) {
 	}
 }
 
-// HELD takes the newest record on the volume, whoever's it is.
-func TestHeldFlagIsNotThatOfAnOldRewind(t *testing.T) {
+// The newest record on the volume may be of an operation that is long settled.
+func TestAHeldFlagIsNotThatOfAnOldRewind(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.set("flag", "1") // a person closed the broken site by hand, and restores
 	require.True(t, w.rewind("DRUPDATE_BACKUP_NAME=first").OK)
@@ -145,10 +158,10 @@ func TestHeldFlagIsNotThatOfAnOldRewind(t *testing.T) {
 	require.Equal(t, "0", w.get("flag"))
 }
 
-// A rewind that gave up and opened the site begins again with the safety backup of before.
+// What a rewind backed up before it gave up and opened the site is old when it begins again.
 func TestARewindThatOpenedTheSiteTakesAFreshSafetyBackup(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.stub("mv", `case $* in *.source.tmp*) [ -e "$SCENE/full" ] && exit 1 ;; esac; exec /bin/mv "$@"`)
 	w.set("full", "")
@@ -164,14 +177,14 @@ func TestARewindThatOpenedTheSiteTakesAFreshSafetyBackup(t *testing.T) {
 	require.Equal(t, dumps+1, w.calls("sql:dump"), "visitors wrote meanwhile")
 }
 
-// Killed between the move of the dump and its note.
+// Killed while the note of the dump is written.
 func TestKilledBetweenTheDumpAndItsNote(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.stub("mv", `case $* in *.meta.tmp*) kill -9 $PPID; exit 1 ;; esac; exec /bin/mv "$@"`)
 	cmd, _ := w.start(TakeBackup)
 	_ = cmd.Wait()
-	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "mv")))
+	w.unstub("mv")
 	got := w.run(TakeBackup)
 	require.True(t, got.OK, got.Error)
 }
@@ -188,46 +201,37 @@ func mounted(t *testing.T, size string) string {
 	return dir
 }
 
-// A volume that fills up while updatedb talks: its refusal is not seen, and the failed update is read as a success.
-func TestAFullDiskHidesAFailedUpdate(t *testing.T) {
+// The volume fills up while updatedb talks: whether its refusal still fits, or a copy of it, the update failed.
+func TestAFullDiskHidesNoFailedUpdate(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
-	w.dir = mounted(t, "256k")
-	w.on("updatedb", `rm "$S/pending"; head -c 300000 /dev/zero | tr '\0' 'x' | fold -w 100 >&2; printf '>  [error]  boom \n>  [error]  Update failed: a \n' >&2; exit 1`)
-	got := w.run(Update)
-	require.False(t, got.OK)
+	for name, bytes := range map[string]int{"the output does not fit": 300000, "the output fits once": 150000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := inSh(t)
+			w.dir = mounted(t, "256k")
+			w.on("updatedb", fmt.Sprintf(`rm "$S/pending"; head -c %d /dev/zero | tr '\0' 'x' | fold -w 100 >&2
+printf '>  [error]  boom \n>  [error]  Update failed: a \n' >&2; exit 1`, bytes))
+			require.False(t, w.run(Update).OK)
+		})
+	}
 }
 
-// There is room for the output once, and not for the copy of it.
-func TestAFullDiskHidesAFailedUpdateByItsCopy(t *testing.T) {
+// The backup fits on the volume once, and the copy that a restore makes of it does not.
+func TestABackupThatFitsOnceCanBeRestored(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
-	w.dir = mounted(t, "256k")
-	w.on("updatedb", `rm "$S/pending"; head -c 150000 /dev/zero | tr '\0' 'x' | fold -w 100 >&2; printf '>  [error]  boom \n>  [error]  Update failed: a \n' >&2; exit 1`)
-	got := w.run(Update)
-	require.False(t, got.OK)
-}
-
-// The verified backup fits once, and the copy that the restore needs does not.
-func TestABackupThatCannotBeRestoredForWantOfRoom(t *testing.T) {
-	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.dir = mounted(t, "512k")
 	w.on("sql:dump", `for a; do case $a in --result-file=*) { yes 'CREATE TABLE a (b int);' | head -c 330000; echo; echo '-- Dump completed'; } >"${a#*=}" ;; esac; done; exit 0`)
 	w.on("updatedb", throws)
-	got := w.run(Update)
-	if got.Step != StepUpdatedb {
-		t.Logf("refused: %+v", got)
-		return
-	}
-	got = w.run(Restore)
+	require.Equal(t, StepUpdatedb, w.run(Update).Step)
+	got := w.run(Restore)
 	require.True(t, got.OK, got.Error)
 }
 
 // The end of this update is settled: a pod of it that comes late must not begin it under other code.
 func TestAnUpdateThatWasGivenUpDoesNotBegin(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.Equal(t, StepNothingToRestore, w.run(Restore).Step)
 	got := w.run(Update)
 	require.False(t, got.OK)
@@ -237,30 +241,30 @@ func TestAnUpdateThatWasGivenUpDoesNotBegin(t *testing.T) {
 // The note "restored" cannot be written.
 func TestARestoreWhoseNoteIsLostIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.on("updatedb", throws)
 	require.Equal(t, StepUpdatedb, w.run(Update).Step)
 	w.stub("mv", `case $* in *.restored.tmp*) exit 1 ;; esac; exec /bin/mv "$@"`)
 	got := w.run(Restore)
-	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "mv")))
-	lift := w.run(Lift)
-	require.Equal(t, got.OK, lift.OK)
+	w.unstub("mv")
+	require.False(t, got.OK)
+	require.False(t, w.run(Lift).OK, "it goes by the note")
 }
 
 // The dump holds one table of five.
 func TestADumpThatLacksTablesIsNoBackup(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.on("sql:dump", `for a; do case $a in --result-file=*) { echo 'CREATE TABLE a (b int);'; i=0; while [ $i -lt 60 ]; do echo '/* rows */'; i=$((i+1)); done; echo '-- Dump completed'; } >"${a#*=}" ;; esac; done; exit 0`)
 	got := w.run(Update)
 	require.Equal(t, StepBackup, got.Step)
 	require.Equal(t, 0, w.calls("updatedb -y"))
 }
 
-// A PHP that cannot lock is taken for one that has locked.
+// Without flock, PHP locks. One that cannot is not taken for one that has.
 func TestAPHPThatFailsHoldsNoLock(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	tools := tempDir(t)
 	for _, name := range []string{"sh", "tee", "sed", "grep", "cut", "tail", "sync", "mktemp", "cat", "mv", "rm", "head", "tr", "date", "cp", "env", "wc", "ls", "df", "sleep", "setsid", "chmod", "sha256sum", "od", "touch", "true", "echo", "printf", "sort"} {
 		p, err := exec.LookPath(name)
@@ -280,10 +284,10 @@ func TestAPHPThatFailsHoldsNoLock(t *testing.T) {
 	require.True(t, got.OK)
 }
 
-// The rewind put the backup back and its code did not fit (RestoreFailed): its safety backup and record are what the message names.
+// The code did not fit the backup that a rewind put back (RestoreFailed): the message names its safety backup.
 func TestTheSafetyBackupOfARewindThatWasNotLiftedIsKept(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	require.True(t, w.rewind().OK) // then "database ahead of its code": never lifted
 	require.Equal(t, "1", w.get("flag"))
@@ -295,12 +299,12 @@ func TestTheSafetyBackupOfARewindThatWasNotLiftedIsKept(t *testing.T) {
 // Killed before updatedb, the flag could not be put back either (RestoreFailed).
 func TestTheRecordOfAClosedSiteIsKept(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.set("flag", "0")
 	w.stub("sync", `[ "$1" != "`+w.dir+`" ] || [ ! -e "`+w.dir+`/`+backupName+`.meta" ] || kill -9 $PPID; exec /bin/sync "$@"`)
 	cmd, _ := w.start(Update)
 	_ = cmd.Wait()
-	require.NoError(t, os.Remove(filepath.Join(w.scene, "stubs", "sync")))
+	w.unstub("sync")
 	require.Equal(t, "1", w.get("flag"))
 	require.True(t, w.journal("meta"))
 	w.on("maint:set", "exit 1")
@@ -313,33 +317,20 @@ func TestTheRecordOfAClosedSiteIsKept(t *testing.T) {
 	require.Equal(t, "0", w.get("flag"))
 }
 
-// The second attempt of a rewind is killed before its first step: the database counts as untouched.
-func TestASecondRewindThatIsKilledAtOnceIsTouched(t *testing.T) {
+// The first attempt dropped the database; the second is killed before its first step.
+func TestASecondRewindThatIsKilledAtOnceIsNoVerdict(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.on("sql:drop", "exit 1")
 	require.True(t, w.rewind().Touched)
-	other, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	defer other.Close()
-	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
-	require.NoError(t, os.Remove(w.resultFile()))
-	cmd, _ := w.start(Rewind, "DRUPDATE_SOURCE="+chosenName)
-	w.tells(t, "start-running")
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	raw, err := os.ReadFile(w.resultFile())
-	require.NoError(t, err)
-	r, ok := ParseResult(string(raw))
-	require.True(t, ok)
-	require.False(t, r.Final(), string(raw))
+	require.False(t, w.killedAtTheLock(Rewind, "DRUPDATE_SOURCE="+chosenName).Final())
 }
 
-// A volume that is full when the note of a dump is to be written keeps the dump for ever.
+// The volume is full when the note of a dump is to be written.
 func TestADumpWithoutItsNoteIsCleanedUp(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	w.stub("mv", `case $* in *orphan.meta.tmp*) exit 1 ;; esac; exec /bin/mv "$@"`)
 	got := w.take("orphan")
 	require.False(t, got.OK)
@@ -354,7 +345,7 @@ func TestADumpWithoutItsNoteIsCleanedUp(t *testing.T) {
 // The operation that failed wrote no record at all (its Job never ran); an older one is settled.
 func TestHeldWithoutARecordOfItsOwn(t *testing.T) {
 	t.Parallel()
-	w := closedWorld(t)
+	w := inSh(t)
 	require.True(t, w.take(chosenName).OK)
 	w.set("flag", "1")
 	require.True(t, w.rewind("DRUPDATE_BACKUP_NAME=first").OK)

@@ -393,6 +393,9 @@ note_down() {
 
 has() { [ -e "$DIR/$NAME.$1" ]; }
 
+# flag_is_back BASE tells whether the flag that an operation recorded was put back: its record is history then.
+flag_is_back() { [ -e "$1.lifted" ] || [ -e "$1.finished" ]; }
+
 meta() { sed -n "s/^$1=//p" "$DIR/$FROM.meta" 2>/dev/null | head -n 1; }
 
 bad() {
@@ -747,7 +750,7 @@ retain() {
     if [ -e "$b.started" ] && [ ! -e "$b.opened" ] && [ ! -e "$b.finished" ] && [ ! -e "$b.restored" ]; then
       continue
     fi
-    if [ -e "$b.maintenance" ] && [ ! -e "$b.lifted" ] && [ ! -e "$b.finished" ]; then
+    if [ -e "$b.maintenance" ] && ! flag_is_back "$b"; then
       continue # the site is still closed by it, and only it knows how the site was
     fi
     ! is_wanted "${b##*/}" || continue
@@ -934,7 +937,7 @@ lift() {
 settle_records() {
   for m in "$DIR"/*.maintenance; do
     b=${m%.maintenance}
-    [ ! -e "$m" ] || [ -e "$b.lifted" ] || [ -e "$b.finished" ] || echo settled >"$b.lifted"
+    [ ! -e "$m" ] || flag_is_back "$b" || echo settled >"$b.lifted"
   done
 }
 
@@ -998,12 +1001,16 @@ put_in() {
   }
 }
 
-verify_restore() {
-  prove_restored "$@"
+note_restored() {
   note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || {
     ERROR='the note that the backup is back could not be written'
     finish verify
   }
+}
+
+verify_restore() {
+  prove_restored "$@"
+  note_restored
   TOUCHED=false OK=true
   finish 'done'
 }
@@ -1149,7 +1156,7 @@ close_site() {
       # Our own names hold no blanks, and the newest record is that of the operation that left the site closed.
       # shellcheck disable=SC2012
       last=$(ls -t "$DIR"/*.maintenance 2>/dev/null | while read -r m; do
-        [ -e "${m%.maintenance}.lifted" ] || [ -e "${m%.maintenance}.finished" ] || { echo "$m" && break; }
+        flag_is_back "${m%.maintenance}" || { echo "$m" && break; }
       done)
       REC=0
       [ -z "$last" ] || REC=$(cat "$last")
@@ -1237,10 +1244,7 @@ put_back() {
     date -u +%Y-%m-%dT%H:%M:%SZ >"${s%.source}.restored"
     rm -f "$s"
   done
-  note_down restored "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || {
-    ERROR='the note that the backup is back could not be written'
-    finish verify
-  }
+  note_restored
   OK=true
   finish 'done'
 }
