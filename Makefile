@@ -37,10 +37,12 @@ FUZZ_PACKAGES ?= ./internal/drush ./internal/podexec ./internal/sitejob ./intern
 FUZZTIME ?= 1m
 # How many tests run side by side, of one package or of the whole system. Those that take long mostly wait.
 PARALLEL ?= 8
-# The fault suite: how many updates, from which draw on, and how many of them side by side.
+# The fault suite: how many updates, from which draw on, how many of them side by side, and after which time (2h30m) no
+# more of them begin.
 ROUNDS ?= 8
 SEED ?= 1
 SITES ?= 8
+FOR ?=
 # Modules with code of ours, and all scripts.
 MODULES := . localstack
 SCRIPTS := .ci/run tools/with-stack tools/verify tools/vulncheck $(wildcard deploy/temporal/*.sh deploy/observability/compose/*.sh) internal/sitejob/script.sh internal/podexec/wrapper.sh
@@ -106,7 +108,7 @@ e2e: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/helm ## Run the tes
 	@tools/with-stack go test -count=1 -p 1 -parallel $(PARALLEL) -timeout 40m -tags e2e $(RUN) $(call tagged,e2e)
 
 fault: $(BIN)/localstack $(BIN)/simsite $(BIN)/drupdate $(BIN)/toxiproxy ## Kill and break everything during updates of ROUNDS sites, from the draw SEED on
-	@TEST_NODE_PROXY=1 ROUNDS=$(ROUNDS) SEED=$(SEED) SITES=$(SITES) tools/with-stack go test -count=1 -timeout 48h -tags fault -v $(RUN) ./e2e
+	@TEST_NODE_PROXY=1 ROUNDS=$(ROUNDS) SEED=$(SEED) SITES=$(SITES) FOR=$(FOR) tools/with-stack go test -count=1 -timeout 48h -tags fault -v $(RUN) ./e2e
 
 test-localstack: $(BIN)/kubebox ## Run the tests of the embedded stack itself
 	@cd localstack && LOCALSTACK_STATE=$(STATE) go test -count=1 -timeout 20m -tags integration $(RUN) ./integration/...

@@ -46,12 +46,13 @@ type wave struct {
 }
 
 // TestFaults lets things go wrong during real updates, and looks afterwards whether any site was left worse than it was
-// found. SEED is the seed of the first wave, ROUNDS the number of sites in all, SITES that of one wave.
+// found. SEED is the seed of the first wave, ROUNDS the number of sites in all, SITES that of one wave; no wave begins
+// when the time FOR is over.
 func TestFaults(t *testing.T) {
 	seed, rounds, sites := number(t, "SEED", 1), number(t, "ROUNDS", 8), number(t, "SITES", 8)
-	begun := time.Now()
+	begun, limit := time.Now(), timeLimit(t, "FOR")
 	sum := &tally{fired: map[string]int{}, missed: map[string]int{}, broken: map[string]int{}, restores: map[string]int{}}
-	for left := rounds; left > 0; left -= sites {
+	for left := rounds; left > 0 && (limit == 0 || time.Since(begun) < limit); left -= sites {
 		w := newWave(draw(uint64(seed), sites), min(left, sites))
 		seed++
 		t.Run(fmt.Sprintf("seed %d", w.plan.seed), func(t *testing.T) {
@@ -73,6 +74,20 @@ func number(t *testing.T, name string, otherwise int) int {
 		t.Fatalf("%s is %q, and must be a number above 0", name, text)
 	}
 	return n
+}
+
+// timeLimit is zero where none is given.
+func timeLimit(t *testing.T, name string) time.Duration {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return 0
+	}
+	limit, err := time.ParseDuration(text)
+	if err != nil || limit <= 0 {
+		t.Fatalf("%s is %q, and must be a time such as 2h30m", name, text)
+	}
+	return limit
 }
 
 func newWave(p wavePlan, sites int) *wave {
