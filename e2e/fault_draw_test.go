@@ -37,6 +37,8 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
+	// Kubernetes says it when no run looked for minutes: its own deadline goes on meanwhile.
+	const deadline = "ProgressDeadlineExceeded"
 	return []scenario{
 		{"good", "10.3.2", succeeds, nil, 5},
 		{"slow start", "10.4.0-slow-start", succeeds, nil, 2},
@@ -46,9 +48,9 @@ func scenarios() []scenario {
 		{"polluted output", "10.4.0-polluted", succeeds, nil, 3},
 		{"cr fails once", "10.4.0-cr-fails-once", succeeds, nil, 2},
 		{"cr fails always", "10.4.0-cr-broken", failsCode, []string{update.ReasonCacheRebuildFailed}, 2},
-		{"crash loop", "10.4.0-crashloop", failsCode, []string{"CrashLoopBackOff", update.ReasonRolloutTimeout}, 1},
-		{"image missing", "10.4.0-missing", failsCode, []string{"ImagePullBackOff", "ErrImagePull", update.ReasonRolloutTimeout}, 1},
-		{"hangs", "10.4.0-hangs", failsCode, []string{update.ReasonRolloutTimeout}, 1},
+		{"crash loop", "10.4.0-crashloop", failsCode, []string{"CrashLoopBackOff", update.ReasonRolloutTimeout, deadline}, 1},
+		{"image missing", "10.4.0-missing", failsCode, []string{"ImagePullBackOff", "ErrImagePull", update.ReasonRolloutTimeout, deadline}, 1},
+		{"hangs", "10.4.0-hangs", failsCode, []string{update.ReasonRolloutTimeout, deadline}, 1},
 		{"status says nothing", "10.4.0-status-fails", failsCode, []string{update.ReasonDatabaseUnknown}, 1},
 		{"hook fails, flag put back", "10.4.0-hook-exception", failsDatabase, nil, 5},
 		{"hook fails fatally", "10.4.0-hook-error", failsDatabase, nil, 3},
