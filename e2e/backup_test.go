@@ -158,15 +158,11 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 }
 
 // A run that waits for its window has the site's id; it makes room, and the update is not forgotten.
-func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
-	t.Parallel()
-	w := newSite(t)
-	closed := time.Now().Add(12 * time.Hour).UTC()
-	w.patch(w.object(), fmt.Sprintf(`{"spec":{"update":{"window":{"schedule":"%d %d * * *","duration":"1m"}}}}`, closed.Minute(), closed.Hour()))
-	w.want("10.3.2")
-	id := update.Site{Namespace: w.ns, Name: "blog"}.UpdateID()
-	waiting := func() error {
-		value, err := temporal.QueryWorkflow(t.Context(), id, "", update.QueryState)
+// waits returns when the site's run waits to begin with a target.
+func (w *world) waits(target string) {
+	w.Helper()
+	w.eventually("the run waits", func() error {
+		value, err := temporal.QueryWorkflow(w.Context(), update.Site{Namespace: w.ns, Name: w.name}.UpdateID(), "", update.QueryState)
 		if err != nil {
 			return err
 		}
@@ -174,15 +170,23 @@ func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
 		if err := value.Get(&progress); err != nil {
 			return err
 		}
-		if progress.Phase != update.PhaseWaiting || progress.Target != "10.3.2" {
+		if progress.Phase != update.PhaseWaiting || progress.Target != target {
 			return fmt.Errorf("it is %+v", progress)
 		}
 		return nil
-	}
-	w.eventually("the run waits for its window", waiting)
+	})
+}
+
+func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
+	t.Parallel()
+	w := newSite(t)
+	closed := time.Now().Add(12 * time.Hour).UTC()
+	w.patch(w.object(), fmt.Sprintf(`{"spec":{"update":{"window":{"schedule":"%d %d * * *","duration":"1m"}}}}`, closed.Minute(), closed.Hour()))
+	w.want("10.3.2")
+	w.waits("10.3.2")
 	w.does("backup", "create", "blog", "--wait")
 	require.Equal(t, baseline, w.backup(v1alpha1.BackupOfRequest).Release)
-	w.eventually("the update waits again", waiting)
+	w.waits("10.3.2")
 	w.patch(w.object(), `{"spec":{"update":{"window":null}}}`)
 	w.ends("10.3.2", update.PhaseSucceeded)
 }

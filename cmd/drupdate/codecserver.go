@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -13,6 +11,7 @@ import (
 	"github.com/drupdate/drupdate/internal/cli"
 	"github.com/drupdate/drupdate/internal/codec"
 	"github.com/drupdate/drupdate/internal/logging"
+	"github.com/drupdate/drupdate/internal/secretfile"
 )
 
 func codecServerCommand(env lookup) *cobra.Command {
@@ -46,12 +45,8 @@ func serveCodec(cmd *cobra.Command, server codec.ServerConfig, keyPath, tokenFil
 		problems = append(problems, errors.New("--codec-keys must name the keys"))
 	}
 	if tokenFile != "" {
-		raw, err := os.ReadFile(tokenFile) //nolint:gosec // named by whoever starts the process
-		server.Token = strings.TrimSpace(string(raw))
-		if err == nil && server.Token == "" {
-			err = fmt.Errorf("%q is empty", tokenFile)
-		}
-		if err != nil {
+		server.Token = func() (string, error) { return secretfile.Read(tokenFile) }
+		if _, err := server.Token(); err != nil {
 			problems = append(problems, fmt.Errorf("--token-file: %w", err))
 		}
 	}

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	sdktemporal "go.temporal.io/sdk/temporal"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drupdate/drupdate/api/v1alpha1"
@@ -109,7 +112,7 @@ func abortCommand(cfg Config) *cobra.Command {
 	}
 	s.clusterFlags(c)
 	c.Flags().BoolVar(&byAnnotation, "by-annotation", false, "set the annotation "+v1alpha1.AnnotationAbort+" instead of sending the signal")
-	wait.flags(c, "the run has ended")
+	wait.flagsFor(c, "the run has ended", "the way back")
 	c.RunE = s.does(func(ctx context.Context, args []string) error {
 		return s.abort(ctx, args[0], byAnnotation, wait)
 	})
@@ -133,11 +136,86 @@ func (s *session) abort(ctx context.Context, name string, byAnnotation bool, wai
 	if !wait.wait {
 		return nil
 	}
-	_, err = s.until(ctx, wait, kube.ObjectKeyFromObject(site), func(now *v1alpha1.DrupalSite) bool {
-		heard := now.Annotations[v1alpha1.AnnotationAbort] == now.Status.ObservedAbort
-		return !now.InProgress() && heard && (!site.InProgress() || newlyFinished(site.Status.Run, now.Status.Run))
+	end, err := s.runOver(ctx, c, site, byAnnotation, wait)
+	if err != nil {
+		return err
+	}
+	return s.givenUp(site, end)
+}
+
+// runOver waits until the run that was asked to give up has ended, and returns the site as it is then. Who reaches Temporal is
+// told by it: a run that waits, or has only just begun, has not marked the site.
+func (s *session) runOver(ctx context.Context, c kube.Client, site *v1alpha1.DrupalSite, byAnnotation bool, wait patience) (*v1alpha1.DrupalSite, error) {
+	key := kube.ObjectKeyFromObject(site)
+	if byAnnotation {
+		return s.until(ctx, wait, key, func(now *v1alpha1.DrupalSite) bool {
+			heard := now.Annotations[v1alpha1.AnnotationAbort] == now.Status.ObservedAbort
+			return !now.InProgress() && heard && (!site.InProgress() || newlyFinished(site.Status.Run, now.Status.Run))
+		})
+	}
+	t, err := s.temporal(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	closed := make(chan struct{})
+	wait.wake = closed
+	var fault error
+	go func() {
+		defer close(closed)
+		fault = s.closes(asking, t.GetWorkflow(asking, siteOf(site).UpdateID(), ""))
+	}()
+	_, err = s.until(ctx, wait, key, func(*v1alpha1.DrupalSite) bool {
+		select {
+		case <-closed:
+			return true
+		default:
+			return false
+		}
 	})
-	return err
+	switch {
+	case err != nil:
+		return nil, err
+	case fault != nil:
+		return nil, fault
+	}
+	end := &v1alpha1.DrupalSite{} // live: what was watched may be older than the run's end
+	return end, c.Get(ctx, key, end)
+}
+
+// closes waits until a run has closed, however it ended. Its error is that Temporal did not say so.
+func (s *session) closes(ctx context.Context, run client.WorkflowRun) error {
+	err := run.Get(ctx, nil)
+	var ended *sdktemporal.WorkflowExecutionError
+	if err == nil || errors.As(err, &ended) || isNotFound(err) {
+		return nil
+	}
+	return s.temporalFault(err)
+}
+
+// givenUp is what the end of an aborted run is told as: nil if nobody has to mend the site.
+func (s *session) givenUp(before, site *v1alpha1.DrupalSite) error {
+	name, serving, phase := site.Namespace+"/"+site.Name, short(site.Status.Release.Serving), ""
+	if run := site.Status.Run; run != nil {
+		phase = run.Phase
+	}
+	switch v := judge(site); {
+	case v.health == person:
+		s.next(s.advise(site, v))
+		s.out.say("")
+		return fmt.Errorf("the run of %s ended, and the site needs a person (%s)", name, v.state)
+	case !newlyFinished(before.Status.Run, site.Status.Run):
+		s.out.say("No run of %s is open; the site serves %s.", name, serving)
+	case phase == string(update.PhaseAborted):
+		s.out.say("The run of %s is given up; the site serves %s.", name, serving)
+	case phase == string(update.PhaseSucceeded):
+		s.out.say("The run of %s came to its end before it could be given up; the site serves %s.", name, serving)
+	default:
+		s.out.say("The run of %s has ended (%s); the site serves %s.", name, v.state, serving)
+	}
+	return nil
 }
 
 func (s *session) abortBySignal(ctx context.Context, site *v1alpha1.DrupalSite) error {

@@ -17,6 +17,8 @@ import (
 type patience struct {
 	wait    bool
 	timeout time.Duration
+	// wake is closed when what is waited for may have come without a change of the site; nil if it cannot.
+	wake <-chan struct{}
 }
 
 func (p *patience) flags(c *cobra.Command, what string) { p.flagsFor(c, what, "the update") }
@@ -54,7 +56,7 @@ func (s *session) until(ctx context.Context, p patience, key kube.ObjectKey, don
 		within, cancel = context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 	}
-	site, err := s.await(within, key, done)
+	site, err := s.await(within, key, p.wake, done)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("interrupted; %s/%s goes on without being waited for", key.Namespace, key.Name)

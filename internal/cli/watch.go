@@ -219,8 +219,8 @@ func (d *screen) close() {
 }
 
 // await follows one site until done says so, and writes a line for each state that it passes. It returns the site as it
-// was then, or nil if it was deleted.
-func (s *session) await(ctx context.Context, key kube.ObjectKey, done func(*v1alpha1.DrupalSite) bool) (*v1alpha1.DrupalSite, error) {
+// was then, or nil if it was deleted. A closed wake has done asked once more; it may be nil.
+func (s *session) await(ctx context.Context, key kube.ObjectKey, wake <-chan struct{}, done func(*v1alpha1.DrupalSite) bool) (*v1alpha1.DrupalSite, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f, err := s.follow(ctx, key.Namespace, key.Name)
@@ -247,6 +247,8 @@ func (s *session) await(ctx context.Context, key kube.ObjectKey, done func(*v1al
 		case <-ctx.Done():
 			return site, ctx.Err()
 		case <-f.changed:
+		case <-wake:
+			wake = nil
 		}
 	}
 }

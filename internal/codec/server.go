@@ -22,8 +22,9 @@ type ServerConfig struct {
 	Addr string
 	// Origins are the Web UIs whose pages may ask, each as "scheme://host[:port]".
 	Origins []string
-	// Token is what callers have to show as a bearer token; empty means none, and then Addr must be a loopback address.
-	Token string
+	// Token reads what callers have to show as a bearer token, for each request anew. Nil means that none is needed, and then
+	// Addr must be a loopback address.
+	Token func() (string, error)
 }
 
 // Validate lists every problem in one error, or returns nil.
@@ -38,7 +39,7 @@ func (c ServerConfig) Validate() error {
 	switch {
 	case err != nil:
 		problems = append(problems, fmt.Errorf("--addr: %q is no address: use host:port", c.Addr))
-	case c.Token == "" && !loopback(host):
+	case c.Token == nil && !loopback(host):
 		problems = append(problems, fmt.Errorf("--addr: %q can be reached from elsewhere, and whoever asks is told what was encrypted: set --token-file", c.Addr))
 	}
 	return errors.Join(problems...)
@@ -90,12 +91,19 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 
 // authorized compares hashes, which are of one length, in constant time.
 func (c ServerConfig) authorized(next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte("Bearer " + c.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := sha256.Sum256([]byte(r.Header.Get("Authorization"))); c.Token != "" && subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
-			return
+		if c.Token != nil {
+			token, err := c.Token()
+			if err != nil || token == "" {
+				http.Error(w, "the server's bearer token cannot be read", http.StatusServiceUnavailable)
+				return
+			}
+			want, got := sha256.Sum256([]byte("Bearer "+token)), sha256.Sum256([]byte(r.Header.Get("Authorization")))
+			if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
+				return
+			}
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,7 +29,7 @@ func ask(t *testing.T, c ServerConfig, method, path string, headers map[string]s
 func TestTheServerDecryptsForTheSDKsOwnClient(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, "1")
-	server := httptest.NewServer(ServerConfig{Token: "letmein"}.Handler(r.codec))
+	server := httptest.NewServer(ServerConfig{Token: letMeIn}.Handler(r.codec))
 	defer server.Close()
 	remote := converter.NewRemotePayloadCodec(converter.RemotePayloadCodecOptions{
 		Endpoint: server.URL,
@@ -63,7 +64,7 @@ func TestOnlyPagesOfTheWebUIMayAsk(t *testing.T) {
 
 func TestABrowserMayShowATokenAndAskALoopbackAddress(t *testing.T) {
 	t.Parallel()
-	w := ask(t, ServerConfig{Origins: []string{webUI}, Token: "letmein"}, http.MethodOptions, "/decode", map[string]string{
+	w := ask(t, ServerConfig{Origins: []string{webUI}, Token: letMeIn}, http.MethodOptions, "/decode", map[string]string{
 		"Origin": webUI, "Access-Control-Request-Method": "POST", "Access-Control-Request-Private-Network": "true",
 	})
 	require.Equal(t, http.StatusNoContent, w.Code, "a preflight cannot carry a token")
@@ -71,15 +72,34 @@ func TestABrowserMayShowATokenAndAskALoopbackAddress(t *testing.T) {
 	require.Equal(t, "true", w.Header().Get("Access-Control-Allow-Private-Network"))
 }
 
+func letMeIn() (string, error) { return "letmein", nil }
+
 func TestATokenIsNeededWhereOneIsSet(t *testing.T) {
 	t.Parallel()
-	c := ServerConfig{Token: "letmein"}
+	c := ServerConfig{Token: letMeIn}
 	for header, code := range map[string]int{
 		"Bearer letmein": http.StatusOK, "": http.StatusUnauthorized, "Bearer ": http.StatusUnauthorized,
 		"Bearer letmei": http.StatusUnauthorized, "letmein": http.StatusUnauthorized,
 	} {
 		require.Equal(t, code, ask(t, c, http.MethodPost, "/decode", map[string]string{"Authorization": header}).Code, header)
 	}
+}
+
+func TestATokenThatWasExchangedCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	token, fault := "first", error(nil)
+	c := ServerConfig{Token: func() (string, error) { return token, fault }}
+	code := func(shown string) int {
+		return ask(t, c, http.MethodPost, "/decode", map[string]string{"Authorization": "Bearer " + shown}).Code
+	}
+	require.Equal(t, http.StatusOK, code("first"))
+	token = "second"
+	require.Equal(t, http.StatusUnauthorized, code("first"))
+	require.Equal(t, http.StatusOK, code("second"))
+	fault = errors.New("it is gone")
+	require.Equal(t, http.StatusServiceUnavailable, code("second"))
+	token, fault = "", nil
+	require.Equal(t, http.StatusServiceUnavailable, code(""), "no token in the file lets nobody in")
 }
 
 func TestNothingElseIsServed(t *testing.T) {
@@ -94,7 +114,7 @@ func TestAnAddressForEverybodyNeedsAToken(t *testing.T) {
 	for addr, fine := range map[string]bool{"127.0.0.1:8089": true, "[::1]:8089": true, "localhost:8089": true, ":8089": false, "0.0.0.0:8089": false, "10.0.0.1:8089": false} {
 		err := ServerConfig{Addr: addr}.Validate()
 		require.Equal(t, fine, err == nil, "%s: %v", addr, err)
-		require.NoError(t, ServerConfig{Addr: addr, Token: "letmein"}.Validate())
+		require.NoError(t, ServerConfig{Addr: addr, Token: letMeIn}.Validate())
 	}
 	require.ErrorContains(t, ServerConfig{Addr: "nowhere", Origins: []string{"*", webUI + "/"}}.Validate(), "no origin")
 }

@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/drupdate/drupdate/internal/codec"
 	"github.com/drupdate/drupdate/internal/logging"
+	"github.com/drupdate/drupdate/internal/secretfile"
 )
 
 // Settings are what Temporal's environment configuration does not know. The zero value but for Log is fine.
@@ -76,13 +75,9 @@ func (s Settings) apiKey(options *client.Options, given string) error {
 		return errors.New("--temporal-api-key-file needs TLS, which TEMPORAL_TLS turns off")
 	}
 	read := func(context.Context) (string, error) {
-		raw, err := os.ReadFile(s.APIKeyFile)
+		key, err := secretfile.Read(s.APIKeyFile)
 		if err != nil {
 			return "", fmt.Errorf("read the API key for Temporal: %w", err)
-		}
-		key := strings.TrimSpace(string(raw))
-		if key == "" {
-			return "", fmt.Errorf("read the API key for Temporal: %q: the file is empty", s.APIKeyFile)
 		}
 		return key, nil
 	}

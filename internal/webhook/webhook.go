@@ -14,11 +14,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/drupdate/drupdate/internal/neterr"
+	"github.com/drupdate/drupdate/internal/secretfile"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -101,14 +101,11 @@ func Check(address, secretFile string) error {
 }
 
 func secret(file string) ([]byte, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	text, err := secretfile.Read(file)
 	if err != nil {
 		return nil, errSecret
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
-		return nil, errSecret
-	}
-	return raw, nil
+	return []byte(text), nil
 }
 
 // Send sends one notification. Any answer but 2xx is an error, and no error tells the address or the secret.
