@@ -158,6 +158,13 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 }
 
 // A run that waits for its window has the site's id; it makes room, and the update is not forgotten.
+// closesWindow leaves the site's window closed for half a day.
+func (w *world) closesWindow() {
+	w.Helper()
+	opens := time.Now().Add(12 * time.Hour).UTC()
+	w.patch(w.object(), fmt.Sprintf(`{"spec":{"update":{"window":{"schedule":"%d %d * * *","duration":"1m"}}}}`, opens.Minute(), opens.Hour()))
+}
+
 // waits returns when the site's run waits to begin with a target.
 func (w *world) waits(target string) {
 	w.Helper()
@@ -180,8 +187,7 @@ func (w *world) waits(target string) {
 func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
 	t.Parallel()
 	w := newSite(t)
-	closed := time.Now().Add(12 * time.Hour).UTC()
-	w.patch(w.object(), fmt.Sprintf(`{"spec":{"update":{"window":{"schedule":"%d %d * * *","duration":"1m"}}}}`, closed.Minute(), closed.Hour()))
+	w.closesWindow()
 	w.want("10.3.2")
 	w.waits("10.3.2")
 	w.does("backup", "create", "blog", "--wait")

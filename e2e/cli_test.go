@@ -164,7 +164,7 @@ func TestARunIsHeldAndGivenUpWithDrupdate(t *testing.T) {
 	t.Run("abort of a run that has not marked the site", func(t *testing.T) {
 		t.Parallel()
 		w := newSite(t)
-		w.patch(w.object(), `{"spec":{"update":{"paused":true}}}`)
+		w.closesWindow()
 		w.want("10.3.2")
 		w.waits("10.3.2")
 		require.Contains(t, w.does("abort", "blog", "--wait"), "is given up; the site serves "+baseline)
