@@ -25,6 +25,14 @@ func TestNothingOfTheUsersEnvironmentLeadsTheDemoElsewhere(t *testing.T) {
 	require.Contains(t, got, "PATH=")
 }
 
+func TestTheDemoEndsWithWhatDrupdateAndKubectlNeed(t *testing.T) {
+	t.Parallel()
+	s := &stack{state: "/s", env: map[string]string{"KUBECONFIG": "/s/kubeconfig", "TEMPORAL_ADDRESS": "127.0.0.1:1", "TEMPORAL_UI": "http://127.0.0.1:2"}}
+	told := s.whereIsWhat()
+	require.Contains(t, told, "export KUBECONFIG=/s/kubeconfig TEMPORAL_ADDRESS=127.0.0.1:1 PATH=/s/bin:$PATH\n")
+	require.NotContains(t, told, "%!")
+}
+
 func TestTwoDemosDoNotRunInOneFolder(t *testing.T) {
 	t.Parallel()
 	first, second := &stack{state: t.TempDir()}, &stack{}

@@ -324,12 +324,13 @@ func (s *stack) stopRole(ctx context.Context, role string) error {
 func (s *stack) whereIsWhat() string {
 	return fmt.Sprintf(`
 Every run, step by step:  %s/namespaces/default/workflows
-A shell for all of it:    export KUBECONFIG=%s PATH=%s:$PATH
-The sites:                kubectl -n %[4]s get dsite -o wide
-One site's conditions:    kubectl -n %[4]s describe dsite bad-hook
-Send one elsewhere:       kubectl -n %[4]s patch dsite good --type merge -p '{"spec":{"release":"10.3.6"}}'
+A shell for all of it:    export KUBECONFIG=%s TEMPORAL_ADDRESS=%s PATH=%s:$PATH
+The sites:                kubectl -n %[5]s get dsite -o wide
+One site's conditions:    kubectl -n %[5]s describe dsite bad-hook
+One site, and what next:  drupdate -n %[5]s status bad-hook
+Send one elsewhere:       kubectl -n %[5]s patch dsite good --type merge -p '{"spec":{"release":"10.3.6"}}'
 Releases to try:          README.md, "Try it yourself"
-Logs:                     %[5]s/logs
+Logs:                     %[6]s/logs
 Stop all of it:           make demo-down
-`, s.env["TEMPORAL_UI"], s.env["KUBECONFIG"], filepath.Join(s.state, "bin"), namespace, s.state)
+`, s.env["TEMPORAL_UI"], s.env["KUBECONFIG"], s.env["TEMPORAL_ADDRESS"], filepath.Join(s.state, "bin"), namespace, s.state)
 }
