@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -23,15 +24,19 @@ func (a *Activities) FindBackup(ctx context.Context, q update.BackupQuery) (upda
 	return update.Backup{}, nil
 }
 
-// RemoveSchedule removes the schedule of a site that is gone: the watcher may not have seen it go. A site that is there
-// keeps its schedule, whoever asks.
+// RemoveSchedule removes the schedule of a site that is gone, or wants none: the watcher may not have seen it. A site that
+// wants backups by a schedule keeps it, whoever asks.
 func (a *Activities) RemoveSchedule(ctx context.Context, s update.Site) (update.None, error) {
 	site, err := a.lookup(ctx, s)
-	if err != nil || site != nil || a.schedules == nil || s.UID == "" {
+	if err != nil || (site != nil && !unscheduled(site)) || a.schedules == nil || s.UID == "" {
 		return update.None{}, err
 	}
 	if err := a.schedules.Remove(ctx, s.ScheduleID()); err != nil {
 		return update.None{}, fmt.Errorf("remove schedule %q: %w", s.ScheduleID(), err)
 	}
 	return update.None{}, nil
+}
+
+func unscheduled(site *v1alpha1.DrupalSite) bool {
+	return site.Spec.Backups == nil || site.Spec.Backups.Schedule == ""
 }

@@ -44,11 +44,14 @@ func TestABackupIsFoundAmongThoseThatTheResourceLists(t *testing.T) {
 	requireFailure(t, err, update.FailureSiteGone)
 }
 
-func TestOnlyTheScheduleOfASiteThatIsGoneIsRemoved(t *testing.T) {
+func TestOnlyAScheduleThatNobodyWantsIsRemoved(t *testing.T) {
 	t.Parallel()
 	schedules := &fakeSchedules{}
 	gone := New(Deps{Client: newWorld(t).client, Schedules: schedules})
-	there := New(Deps{Client: newWorld(t, testSite()).client, Schedules: schedules})
+	wants := testSite()
+	wants.Spec.Backups = &v1alpha1.BackupsSpec{Schedule: "@daily", Keep: 2}
+	there := New(Deps{Client: newWorld(t, wants).client, Schedules: schedules})
+	unwanted := New(Deps{Client: newWorld(t, testSite()).client, Schedules: schedules})
 	_, err := there.RemoveSchedule(t.Context(), blog)
 	require.NoError(t, err)
 	require.Empty(t, schedules.removed)
@@ -57,11 +60,11 @@ func TestOnlyTheScheduleOfASiteThatIsGoneIsRemoved(t *testing.T) {
 	for _, of := range []struct {
 		a    *Activities
 		site update.Site
-	}{{gone, blog}, {there, anew}, {gone, update.Site{Namespace: "sites", Name: "blog"}}, {New(Deps{Client: newWorld(t).client}), blog}} {
+	}{{gone, blog}, {there, anew}, {unwanted, blog}, {gone, update.Site{Namespace: "sites", Name: "blog"}}, {New(Deps{Client: newWorld(t).client}), blog}} {
 		_, err := of.a.RemoveSchedule(t.Context(), of.site)
 		require.NoError(t, err)
 	}
-	require.Equal(t, []string{blog.ScheduleID(), anew.ScheduleID()}, schedules.removed)
+	require.Equal(t, []string{blog.ScheduleID(), anew.ScheduleID(), blog.ScheduleID()}, schedules.removed)
 	schedules.err = errors.New("temporal is away")
 	_, err = gone.RemoveSchedule(t.Context(), blog)
 	require.Error(t, err)

@@ -91,7 +91,7 @@ func TestInspectTellsAllThatTheRunDecidesBy(t *testing.T) {
 		Settings:    update.Settings{RolloutTimeout: 10 * time.Minute, DatabaseTimeout: time.Hour, CacheRebuildAttempts: 2, Backup: true, BackupVolume: true},
 		Releases:    update.Releases{Serving: "1.0", Failsafe: "1.0", Target: "1.5", Failed: "1.5"},
 		Workload:    update.Workload{Exists: true, UID: "deployment-uid", Release: "1.0", Available: true},
-		Initialized: true, InProgress: true,
+		Initialized: true, InProgress: true, Unscheduled: true,
 		LastPhase: update.PhaseRolledBack, LastRunID: "r0", LastMessage: "it failed", Operation: "r0",
 		CodeFailed: "CrashLoopBackOff", Pending: "ProbeFailed", InstallProfile: "minimal",
 	}, twice(w, update.Inspect, blog))

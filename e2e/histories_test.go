@@ -58,7 +58,7 @@ func TestRecordHistories(t *testing.T) {
 	}
 	t.Run("backups", func(t *testing.T) {
 		t.Parallel()
-		w := newSite(t)
+		w := newSite(t, withSpec(func(s *v1alpha1.DrupalSiteSpec) { s.Backups = &v1alpha1.BackupsSpec{Schedule: "0 0 1 1 *", Keep: 1} }))
 		id := update.Site{Namespace: w.ns, Name: w.name}.UpdateID()
 		site := fmt.Sprintf(`"site":{"namespace":%q,"name":%q}`, w.ns, w.name)
 		w.cli("workflow", "execute", "--workflow-id", id, "--type", update.BackupSiteWorkflow, "--task-queue", update.TaskQueue, "--input", "{"+site+"}")

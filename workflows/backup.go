@@ -160,15 +160,16 @@ func (r *run) updateWanted() bool {
 const turns = 20
 
 // ScheduledBackup begins a BackupSite once no other run of the site is open. A run that only waits is asked to make room;
-// one that does not end in time has the backup skipped. The schedule of a site that is gone is removed.
+// one that does not end in time has the backup skipped. A schedule that nobody wants is removed: of a site that is gone, or one
+// that was made by a watcher that ended before it heard that it was.
 func ScheduledBackup(ctx workflow.Context, req update.BackupRequest) error {
 	req.Scheduled = true
 	state, err := call(ctx, quick(), "look at the site", update.Inspect, req.Site)
 	if err != nil {
 		return err
 	}
-	if state.Gone {
-		_, err := call(ctx, quick(), "remove the schedule of a site that is gone", update.RemoveSchedule, req.Site)
+	if state.Gone || (state.Unscheduled && workflow.GetVersion(ctx, "unwanted-schedule", workflow.DefaultVersion, 1) == 1) {
+		_, err := call(ctx, quick(), "remove a schedule that nobody wants", update.RemoveSchedule, req.Site)
 		return err
 	}
 	pause := 5 * time.Second

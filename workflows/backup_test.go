@@ -292,13 +292,21 @@ func TestAScheduledRunBeginsABackup(t *testing.T) {
 	require.Empty(t, w.unscheduled)
 }
 
-func TestAScheduledRunRemovesTheScheduleOfASiteThatIsGone(t *testing.T) {
+func TestAScheduledRunRemovesAScheduleThatNobodyWants(t *testing.T) {
 	t.Parallel()
-	w := newSettledWorld()
-	w.state.Gone = true
-	require.NoError(t, w.execute(t, update.ScheduledBackupWorkflow, update.BackupRequest{Site: site()}).err)
-	require.Equal(t, []string{"backups/prod/blog/u1"}, w.unscheduled)
-	require.Empty(t, w.ran)
+	for name, state := range map[string]func(*update.State){
+		"the site is gone":                  func(s *update.State) { s.Gone = true },
+		"the site wants no schedule by now": func(s *update.State) { s.Unscheduled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSettledWorld()
+			state(&w.state)
+			require.NoError(t, w.execute(t, update.ScheduledBackupWorkflow, update.BackupRequest{Site: site()}).err)
+			require.Equal(t, []string{"backups/prod/blog/u1"}, w.unscheduled)
+			require.Empty(t, w.ran)
+		})
+	}
 }
 
 // occupied runs ScheduledBackup while another workflow has the site's id, and returns how often a backup was begun.

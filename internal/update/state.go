@@ -6,7 +6,9 @@ import "time"
 type State struct {
 	// Gone is set when the resource does not exist, is being deleted, or has another UID; nothing else is set then but Site.
 	Gone bool `json:"gone,omitempty"`
-	Site Site `json:"site"`
+	// Unscheduled is set when the resource asks for no scheduled backups.
+	Unscheduled bool `json:"unscheduled,omitempty"`
+	Site        Site `json:"site"`
 
 	Release       string `json:"release"`
 	Generation    int64  `json:"generation"`
