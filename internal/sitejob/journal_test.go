@@ -355,3 +355,67 @@ func TestHeldWithoutARecordOfItsOwn(t *testing.T) {
 	require.True(t, got.OK, got.Error)
 	require.Equal(t, "0", got.Recorded)
 }
+
+// What cannot be written whole is not put in: a part of it, committed, would look like all of it.
+func TestHalfAnArchiveIsNotPutIn(t *testing.T) {
+	t.Parallel()
+	for name, stub := range map[string][2]string{
+		"the statements are cut short": {"cat", `case $1 in */archive.sql) head -c 20 "$1"; exit 1 ;; esac; exec /bin/cat "$@"`},
+		"the list is cut short":        {"grep", `case $* in *' SCHEMA - '*) head -n 1 "$9" 2>/dev/null; exit 2 ;; esac; exec /bin/grep "$@"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := inSh(t)
+			w.set("driver", "pgsql")
+			w.on("updatedb", throws)
+			require.Equal(t, StepUpdatedb, w.run(Update).Step)
+			w.stub(stub[0], stub[1])
+			got := w.run(Restore)
+			require.False(t, got.OK)
+			require.Equal(t, StepRestore, got.Step)
+			require.Contains(t, got.Error, "could not be written")
+			require.Equal(t, 0, w.calls("sql:drop"), "nothing is dropped for it")
+			w.unstub(stub[0])
+			require.True(t, w.run(Restore).OK)
+		})
+	}
+}
+
+// unsynced makes sync fail once for files of a name, and once for the whole disk after that.
+func (w *world) unsynced(name string) {
+	w.t.Helper()
+	w.stub("sync", `case $* in *`+name+`*) touch "$S/ioerror"; exit 1 ;; esac; [ ! -e "$S/ioerror" ] || { rm "$S/ioerror"; exit 1; }; exit 0`)
+}
+
+// What updatedb relies on must outlive the node: the note that it begins, and the dump.
+func TestUpdatedbDoesNotBeginOnWhatIsNotOnTheDisk(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]string{".started": StepUpdatedb, ".partial": StepBackup} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := inSh(t)
+			w.unsynced(name)
+			got := w.run(Update)
+			require.False(t, got.OK)
+			require.Equal(t, step, got.Step)
+			require.False(t, got.Touched)
+			require.Equal(t, 0, w.calls("updatedb -y"))
+			require.Equal(t, "0", w.get("flag"))
+			require.False(t, w.journal("started"))
+		})
+	}
+}
+
+func TestASQLiteFileThatIsNotOnTheDiskTakesNobodysPlace(t *testing.T) {
+	t.Parallel()
+	w := inSh(t)
+	w.set("driver", "sqlite")
+	w.on("updatedb", `echo broken >"$S/site.db"; `+throws)
+	require.Equal(t, StepUpdatedb, w.run(Update).Step)
+	w.unsynced("site.db.partial")
+	got := w.run(Restore)
+	require.Equal(t, StepRestore, got.Step)
+	require.Equal(t, "broken", strings.TrimSpace(w.get("site.db")))
+	w.unstub("sync")
+	require.True(t, w.run(Restore).OK)
+}

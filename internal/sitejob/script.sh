@@ -701,8 +701,8 @@ take_backup() {
     fail backup "$@"
   }
   chmod 600 "$PARTIAL"
-  flush "$PARTIAL"
-  B_SHA=$(sha256_of "$PARTIAL")
+  B_SHA=''
+  ! flush "$PARTIAL" || B_SHA=$(sha256_of "$PARTIAL")
   # The note comes first: a dump without one would be in the way of the next attempt, and nobody would remove it.
   if [ "${#B_SHA}" != 64 ] || ! note_down sha256 "$B_SHA  $FILE" || ! note_down meta "driver=$DRIVER
 file=$FILE
@@ -858,7 +858,13 @@ update_database() {
     has started || TOUCHED=false
     fail updatedb "$@"
   fi
-  flush "$DIR/$NAME.started" "$DIR"
+  # A note that a crash of the node can undo would let another Job begin.
+  flush "$DIR/$NAME.started" "$DIR" || {
+    ERROR='the journal could not be brought to the disk'
+    rm -f "$DIR/$NAME.started"
+    has started || TOUCHED=false
+    fail updatedb "$@"
+  }
   run "$TIMEOUT" /dev/null "$@" updatedb -y
   cat "$W/out"
   UPDB_EXIT=$RC
@@ -1103,14 +1109,17 @@ restore_pgsql() {
   # The schema itself and extensions stay: they belong to the database's owner.
   run "$TIMEOUT" /dev/null pg_restore --list "$SOURCE"
   [ "$RC" = 0 ] || return 1
-  grep -v -e ' SCHEMA - ' -e ' COMMENT - SCHEMA ' -e ' ACL - SCHEMA ' -e ' EXTENSION ' "$W/out" >"$W/list"
+  grep -v -e ' SCHEMA - ' -e ' COMMENT - SCHEMA ' -e ' ACL - SCHEMA ' -e ' EXTENSION ' "$W/out" >"$W/list" || {
+    printf 'error: the list of what to restore could not be written\n' >"$W/err"
+    return 1
+  }
   run "$TIMEOUT" /dev/null pg_restore --clean --if-exists --no-owner -x -L "$W/list" -f "$W/archive.sql" "$SOURCE"
   [ "$RC" = 0 ] && [ -s "$W/archive.sql" ] || return 1
-  {
-    printf '\\set ON_ERROR_STOP on\nBEGIN;\n'
-    cat "$W/archive.sql"
-    printf '\nCOMMIT;\n'
-  } >"$W/restore.sql" || return 1
+  # Half of it, committed, would look like all of it.
+  { printf '\\set ON_ERROR_STOP on\nBEGIN;\n' && cat "$W/archive.sql" && printf '\nCOMMIT;\n'; } >"$W/restore.sql" || {
+    printf 'error: what is to be restored could not be written\n' >"$W/err"
+    return 1
+  }
   drop_tables "$@" || return 1
   run "$TIMEOUT" "$W/restore.sql" "$@" sql:cli
   [ "$RC" = 0 ] && ! grep -q -e 'ERROR:' -e 'FATAL:' "$W/err"
@@ -1128,7 +1137,7 @@ restore_sqlite() {
   fi 2>"$W/err" || return 1
   cat "$SOURCE" 2>"$W/err" >"$SQLITE.partial" || return 1
   check_sqlite "$SQLITE.partial" || return 1
-  flush "$SQLITE.partial"
+  flush "$SQLITE.partial" || return 1
   rm -f "$SQLITE-wal" "$SQLITE-shm" "$SQLITE-journal"
   mv "$SQLITE.partial" "$SQLITE" 2>"$W/err" || return 1
   flush "${SQLITE%/*}"
