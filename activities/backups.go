@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/drupdate/drupdate/api/v1alpha1"
 	"github.com/drupdate/drupdate/internal/update"
 )
 
@@ -28,15 +27,11 @@ func (a *Activities) FindBackup(ctx context.Context, q update.BackupQuery) (upda
 // wants backups by a schedule keeps it, whoever asks.
 func (a *Activities) RemoveSchedule(ctx context.Context, s update.Site) (update.None, error) {
 	site, err := a.lookup(ctx, s)
-	if err != nil || (site != nil && !unscheduled(site)) || a.schedules == nil || s.UID == "" {
+	if err != nil || (site != nil && site.SchedulesBackups()) || a.schedules == nil || s.UID == "" {
 		return update.None{}, err
 	}
 	if err := a.schedules.Remove(ctx, s.ScheduleID()); err != nil {
 		return update.None{}, fmt.Errorf("remove schedule %q: %w", s.ScheduleID(), err)
 	}
 	return update.None{}, nil
-}
-
-func unscheduled(site *v1alpha1.DrupalSite) bool {
-	return site.Spec.Backups == nil || site.Spec.Backups.Schedule == ""
 }

@@ -53,7 +53,7 @@ func stateOf(site *v1alpha1.DrupalSite) update.State {
 		Settings:      settingsOf(site),
 		Releases:      update.Releases(site.Status.Release),
 		InProgress:    site.InProgress(),
-		Unscheduled:   unscheduled(site),
+		Unscheduled:   !site.SchedulesBackups(),
 
 		CodeFailed:     reasonOf(site, v1alpha1.ConditionCodeUpdateFailed),
 		DatabaseFailed: reasonOf(site, v1alpha1.ConditionDBUpdatesFailed),

@@ -157,7 +157,6 @@ func TestBackupAndRestoreAreRefusedDuringAnUpdate(t *testing.T) {
 	w.serves(baseline)
 }
 
-// A run that waits for its window has the site's id; it makes room, and the update is not forgotten.
 // closesWindow leaves the site's window closed for half a day.
 func (w *world) closesWindow() {
 	w.Helper()
@@ -184,6 +183,7 @@ func (w *world) waits(target string) {
 	})
 }
 
+// A run that waits for its window has the site's id; it makes room, and the update is not forgotten.
 func TestABackupIsTakenWhileAnUpdateWaitsForItsWindow(t *testing.T) {
 	t.Parallel()
 	w := newSite(t)

@@ -31,10 +31,10 @@ type scheduling struct {
 
 // planOf is the plan that the spec asks for; the zero plan for none.
 func planOf(site *v1alpha1.DrupalSite) Plan {
-	b := site.Spec.Backups
-	if b == nil {
+	if !site.SchedulesBackups() {
 		return Plan{}
 	}
+	b := site.Spec.Backups
 	zone := b.TimeZone
 	if zone == "" {
 		zone = "UTC"

@@ -117,6 +117,11 @@ func (s *DrupalSite) KeepsBackups() bool {
 	return s.Spec.Update.Backup.Policy != BackupNever || s.Spec.Backups != nil
 }
 
+// SchedulesBackups tells whether backups are asked for by a schedule.
+func (s *DrupalSite) SchedulesBackups() bool {
+	return s.Spec.Backups != nil && s.Spec.Backups.Schedule != ""
+}
+
 // RuntimeSpec says how Drush is reached.
 type RuntimeSpec struct {
 	// container is the name of the container that has Drush, in the Deployment's pod template. It is never guessed. Default: drupal.
